@@ -46,12 +46,25 @@ static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataR
 
 static RLPort port_number(void *info) { return number_of(context_index(info)); }
 
-/* S-SOCK-2: there is one object per number. */
-static bool has_other_socket(int index) {
+static void fail_to_release(const void *info) {
+    (void)info;
+    disagree("the context of a socket that is not made is released");
+}
+
+/* The socket that the number has; -1: none. */
+static int other_socket(int index) {
     for (int i = 0; i < object_count; i++)
-        if (i != index && handles[i].socket && objects[i].what->number == objects[index].what->number && handle_is_valid(i))
-            return true;
-    return false;
+        if (i != index && handles[i].socket && objects[i].what->number == objects[index].what->number && handle_is_valid(i)) return i;
+    return -1;
+}
+
+/* S-SOCK-2: the object is that one, and the context is not used. */
+static void make_again(int index, int other) {
+    RLSocketContext context = {.info = &handles[index], .release = fail_to_release};
+    if (objects[other].is_stale || objects[other].is_closing) return;
+    RLSocketRef again = RLSocketCreateWithNative(number_of(index), kRLSocketWriteCallBack, NULL, &context);
+    if (again != handles[other].socket) disagree("object %d has another one beside it on its number (S-SOCK-2)", other);
+    RLRelease(again);
 }
 
 static void descriptor_released(void *info) { context_release(info); }
@@ -68,7 +81,9 @@ bool handle_make(int index, int generation) {
         handles[index].source = RLSourceCreate(what->order, (RLSourceContext *)&context);
     } else {
         const struct file *file = file_of(what->number);
-        if (has_other_socket(index)) return false;
+        int other = other_socket(index);
+        if (other >= 0) make_again(index, other);
+        if (other >= 0) return false;
         /* Data is received, which only sockets do. */
         if (what->kind == SOCKET_DATA && (!file || !file_is_socket(file))) return false;
         /* The others have no connections to accept: the library would try again and again (S-SOCK-28). */
@@ -152,10 +167,14 @@ long handle_queued(int index) { return handle_write(index, NULL, 0); }
 
 void handle_end(int index, int how) { RLSocketClose(handles[index].socket, (RLSocketCloseType)how); }
 
-void handle_connect(int index, enum target target) {
+bool handle_send_data(int index, const char *byte) {
+    return RLSocketSendData(handles[index].socket, NULL, 0, byte, 1, 0.001) == kRLSocketSuccess;
+}
+
+RLSocketError handle_connect(int index, enum target target, bool waits) {
     const struct file *file = file_of(objects[index].what->number);
     const struct address *to = connection_target(file->kind == LOCAL_UNCONNECTED, target);
-    RLSocketConnectToAddress(handles[index].socket, &to->bytes, to->length, -1);
+    return RLSocketConnectToAddress(handles[index].socket, &to->bytes, to->length, waits ? 0.02 : -1);
 }
 
 bool handle_is_valid(int index) {

@@ -26,12 +26,15 @@ void handle_disable(int index, int types);
 void handle_set_flags(int index, int flags);
 /* One send that does not wait: how many of the bytes are sent. */
 long handle_send(int index, const char *bytes, int count);
+/* A send of one byte that may wait for a moment. */
+bool handle_send_data(int index, const char *byte);
 /* Sends or queues bytes. How many are queued then; -1: it takes no more. */
 long handle_write(int index, const char *bytes, int count);
 /* -1: that cannot be known. */
 long handle_queued(int index);
 void handle_end(int index, int how);
-void handle_connect(int index, enum target target);
+/* Only begins it, or waits for a moment. */
+RLSocketError handle_connect(int index, enum target target, bool waits);
 /* What the library says; a socket looks at its number. */
 bool handle_is_valid(int index);
 bool handle_has_source(int index);

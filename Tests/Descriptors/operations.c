@@ -98,15 +98,31 @@ static void write_to(int index, int count) {
     model_file_changed(objects[index].what->number, top);
 }
 
-static void send_to(int index) {
+static void send_to(int index, bool waits) {
     char byte;
     struct file *file = sends_to(index);
     if (!file) return;
     flow_make(&file->out, index, &byte, 1);
-    long sent = handle_send(index, &byte, 1);
-    if (sent >= 0 && objects[index].has_ended_writing) disagree("object %d sends a byte after its end", index);
+    long sent = waits ? handle_send_data(index, &byte) : handle_send(index, &byte, 1);
+    if (sent > 0 && objects[index].has_ended_writing) disagree("object %d sends a byte after its end", index);
     flow_sent(&file->out, index, sent);
     model_file_changed(objects[index].what->number, top);
+}
+
+/* S-SOCK-41, 43. */
+static void connect_to(int index, enum target target, bool waits) {
+    struct file *file = sends_to(index);
+    int number = objects[index].what->number;
+    if (!file || !file_can_connect(number)) return;
+    bool is_first = file->connect == -1, is_local = file->kind == LOCAL_UNCONNECTED;
+    RLSocketError expected = target == TARGET_OPEN || !(is_local || waits) ? kRLSocketSuccess
+        : waits && target == TARGET_FULL ? kRLSocketTimeout : kRLSocketError;
+    RLSocketError result = handle_connect(index, target, waits);
+    if (is_first && result != expected && !objects[index].is_closing) disagree("object %d: the connect has result %d", index, (int)result);
+    file_connect_begun(number, target);
+    /* The call has taken the error. */
+    if (waits) file->connect = MANY;
+    model_file_changed(number, top);
 }
 
 /* Of streams, because the others do not end. */
@@ -170,13 +186,10 @@ void do_object_op(const struct op *op) {
         end(i, op->value);
         break;
     case OP_CONNECT:
-        if (!object_is_socket(&objects[i]) || objects[i].is_stale || !file_can_connect(objects[i].what->number)) break;
-        handle_connect(i, (enum target)op->other);
-        file_connect_begun(objects[i].what->number, (enum target)op->other);
-        model_file_changed(objects[i].what->number, top);
+        connect_to(i, (enum target)op->other, op->value == 1);
         break;
     default:
-        send_to(i);
+        send_to(i, op->value == 1);
     }
     /* What is enabled or added in a run may be called in it. */
     for (struct frame *frame = top; frame; frame = frame->outer) frame->seen[i] |= file_ready(objects[i].what->number);

@@ -76,7 +76,7 @@ static int choose_files(struct program *program, enum subject subject, struct ra
         program->file[0] = random_percent(random, 50) ? LISTENER + random_below(random, 2) : UNCONNECTED;
         program->file[1] = random_percent(random, 50) ? UNCONNECTED : LISTENER;
     } else if (subject == SHARING) {
-        static const enum file_kind files[] = {PIPE_READ, STREAM, COUNTER, TCP, LISTENER, LOCAL_LISTENER};
+        static const enum file_kind files[] = {PIPE_READ, STREAM, COUNTER, TCP, LISTENER, LOCAL_LISTENER, UNCONNECTED};
         for (int i = 0; i < 2; i++) program->file[i] = files[random_below(random, sizeof files / sizeof files[0])];
     } else {
         program->file[0] = STREAM;
@@ -94,6 +94,7 @@ static void choose_weights(int *weights, int *acts, enum subject subject) {
         return;
     }
     if (subject == SHARING) {
+        weights[OP_CONNECT] = weights[OP_CREATE] = often / 2;
         weights[OP_SLEEP] = weights[OP_KNOCK] = weights[OP_DISABLE] = often / 2;
         weights[OP_PUT] = weights[OP_ENABLE] = often;
         return;
@@ -191,6 +192,7 @@ void op_describe(const struct op *op, char text[96]) {
     if (op->kind == OP_STARVE) append(text, " %d", op->value == 1);
     if (op->kind == OP_DUP) append(text, " from %d", op->other);
     if (op->kind >= OP_CREATE && op->kind <= OP_LET_GO) append(text, " object %d", op->object);
+    if ((op->kind == OP_CONNECT || op->kind == OP_SEND) && op->value == 1) append(text, " and waits", 0);
     if (op->kind == OP_END) append(text, " how %d", op->value);
     if (op->kind == OP_WRITE) append(text, " size %d", op->value);
     if (op->kind == OP_CONNECT || op->kind == OP_CONNECT_FILE) {

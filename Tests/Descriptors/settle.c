@@ -37,7 +37,7 @@ static void finish_what_is_sent(void) {
             }
         }
         if (is_under_way(i)) disagree("object %d does not send what is queued, or does not end", i);
-        if (object->is_valid) model_wrote(i, 0);
+        if (object->is_valid && handle_queued(i) == 0) model_wrote(i, 0);
     }
 }
 
