@@ -23,6 +23,7 @@ void *context_make(int index, int generation) {
     made[index] |= bit(generation);
     return (void *)(uintptr_t)(index | generation << 8);
 }
+void context_unmake(int index, int generation) { made[index] &= ~bit(generation); }
 int context_index(const void *info) { return (int)((uintptr_t)info & 0xff); }
 int context_generation(const void *info) { return (int)((uintptr_t)info >> 8); }
 

@@ -8,6 +8,8 @@
 void contexts_start(void);
 /* The info of the object that was made as the generation-th, from 1 on, with that index. */
 void *context_make(int index, int generation);
+/* It was not taken. */
+void context_unmake(int index, int generation);
 int context_index(const void *info);
 int context_generation(const void *info);
 /* For the contexts; any thread, without the lock of the model. */

@@ -60,6 +60,10 @@ void callback_ends(int index, int generation, int types) {
 void socket_has_ended(int index, int generation) {
     /* Another file that has the number by now need not be a socket. */
     if (objects[index].generation != generation || objects[index].is_stale) return;
+    /* Whether an empty record was the end depends on what the other thread has done since it was read. */
+    const struct file *file = file_of(objects[index].what->number);
+    if (model_sleeps && file && file->kind == RECORDS) objects[index].is_stale = true;
+    if (objects[index].is_stale) return;
     /* S-SOCK-65: it sends what is queued first; nothing is called meanwhile. */
     model_stream_ended(index, handle_queued(index) > 0 || (objects[index].has_ended_writing && objects[index].is_queued));
 }

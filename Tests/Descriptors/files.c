@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,8 +23,10 @@ static bool is_starving;
 
 struct file *file_of(int number) { return named[number]; }
 
+bool file_is_connection(const struct file *file) { return file->kind == STREAM || file->kind == TCP || file->kind == RECORDS; }
+
 bool file_is_stream(const struct file *file) {
-    return file->kind == STREAM || file->kind == TCP || file->kind == UNCONNECTED || file->kind == LOCAL_UNCONNECTED;
+    return file_is_connection(file) || file->kind == UNCONNECTED || file->kind == LOCAL_UNCONNECTED;
 }
 
 bool file_is_socket(const struct file *file) { return file->listener || file->kind == DATAGRAM || file_is_stream(file); }
@@ -66,8 +69,9 @@ static void make(struct file *file, int ends[2], enum file_kind kind) {
         }
         break;
     case STREAM:
+    case RECORDS:
     case DATAGRAM:
-        must(socketpair(AF_UNIX, (kind == STREAM ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+        must(socketpair(AF_UNIX, (kind == STREAM ? SOCK_STREAM : kind == RECORDS ? SOCK_SEQPACKET : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
         setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
         break;
     case COUNTER:
@@ -163,7 +167,7 @@ void file_put(int number, int count) {
         if (write(FIRST_NUMBER + number, &more, sizeof more) == sizeof more) file->count += more;
     } else if (file->kind != PIPE_WRITE && file->peer >= 0) {
         static char bytes[PUT_SIZE];
-        if (count == PUTS) count = file->kind == STREAM || file->kind == TCP ? PUT_SIZE : PUTS;
+        if (count == PUTS) count = file_is_connection(file) ? PUT_SIZE : PUTS;
         flow_make(&file->in, PROGRAM_SENDER, bytes, count);
         flow_sent(&file->in, PROGRAM_SENDER,
                   file->kind == PIPE_READ ? write(file->peer, bytes, (size_t)count) : send(file->peer, bytes, (size_t)count, MSG_NOSIGNAL));
@@ -172,9 +176,13 @@ void file_put(int number, int count) {
 
 /* Reads all that has arrived. True: it ends there. */
 static bool read_all(int fd, struct flow *flow, int number) {
-    char bytes[4096];
+    /* Of these some are empty, and no end. */
+    bool has_messages = flow == &named[number]->in && (named[number]->kind == DATAGRAM || named[number]->kind == RECORDS);
+    /* As long as the longest record. */
+    static char bytes[PUT_SIZE];
     ssize_t count = -1;
-    for (int i = 0; i < 1000 && (count = read(fd, bytes, sizeof bytes)) > 0; i++)
+    /* Of records a reset comes before what was sent until then. */
+    for (int i = 0; i < 1000 && ((count = read(fd, bytes, sizeof bytes)) > 0 || (count == 0 && has_messages) || (i == 0 && errno == ECONNRESET)); i++)
         if (!flow_received(flow, bytes, count) && !model_sleeps) disagree("number %d: bytes come in a wrong order, or from nowhere", number);
     return count == 0;
 }
@@ -229,12 +237,12 @@ void file_await_room(int number) {
 void file_peer_shut(int number) {
     struct file *file = named[number];
     if (!file || file->peer < 0) return;
-    if (file->kind == STREAM || file->kind == TCP) shutdown(file->peer, SHUT_WR), file->in_ends = true;
+    if (file_is_connection(file)) shutdown(file->peer, SHUT_WR), file->in_ends = true;
 }
 
 void file_shut(int number) {
     struct file *file = named[number];
-    if (!file || (file->kind != STREAM && file->kind != TCP)) return;
+    if (!file || !file_is_connection(file)) return;
     shutdown(FIRST_NUMBER + number, SHUT_RDWR);
     file->connect = MANY;
     file->in_ends = true;
@@ -296,6 +304,14 @@ void files_starve(bool is_so) {
 }
 
 bool files_are_starving(void) { return is_starving; }
+
+bool file_is_at_end(int number) {
+    struct pollfd asked = {.fd = FIRST_NUMBER + number, .events = POLLRDHUP};
+    int left = 0;
+    if (!named[number] || named[number]->kind == DATAGRAM) return false;
+    if (named[number]->kind != RECORDS) return true;
+    return poll(&asked, 1, 0) != 0 && (ioctl(FIRST_NUMBER + number, FIONREAD, &left) != 0 || left == 0);
+}
 
 int file_ready(int number) {
     if (!named[number]) return 0;

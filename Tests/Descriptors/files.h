@@ -25,6 +25,10 @@ struct file {
 };
 
 bool file_is_socket(const struct file *file);
+/* Half of a connection, which has an end. */
+bool file_is_connection(const struct file *file);
+/* What was read and has length 0 is the end (S-SOCK-26, 27). */
+bool file_is_at_end(int number);
 /* A socket that is, was or can be connected, and no datagrams. */
 bool file_is_stream(const struct file *file);
 /* NULL: the number is closed. */

@@ -32,14 +32,15 @@ static void port_called(void *info) {
 static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
     (void)socket;
     int index = context_index(info), types = type == kRLSocketWriteCallBack ? WRITE : type == kRLSocketConnectCallBack ? CONNECT : READ;
-    if (callback_begins(index, context_generation(info), types)) {
+    bool is_told = callback_begins(index, context_generation(info), types);
+    bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0 && file_is_at_end(objects[index].what->number);
+    if (is_told) {
         if (type == kRLSocketAcceptCallBack) told_connection(index, *(const int *)data, address);
         if (type == kRLSocketConnectCallBack) told_connect(index, data);
         if (type == kRLSocketDataCallBack) told_data(index, (RLDataRef)data);
         callback_acts(index);
     }
     /* S-SOCK-26: the end of a stream, after which the socket is invalid. */
-    bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0;
     if (ends) socket_has_ended(context_index(info), context_generation(info));
     callback_ends(context_index(info), context_generation(info), types);
 }
@@ -95,6 +96,15 @@ bool handle_make(int index, int generation) {
         if (what->connects) types |= kRLSocketConnectCallBack;
         if (what->writes) types |= kRLSocketWriteCallBack;
         handles[index].socket = RLSocketCreateWithNative(number_of(index), types, socket_called, &context);
+        /* S-SOCK-2: one whose end the other thread has reported may not be invalid yet. */
+        RLSocketContext taken = {.version = 0};
+        RLSocketGetContext(handles[index].socket, &taken);
+        if (taken.info != info) {
+            if (!model_sleeps) disagree("object %d: another socket is made for its number", index);
+            context_unmake(index, generation);
+            handle_release(index);
+            return false;
+        }
         handle_set_flags(index, READ);
     }
     return true;

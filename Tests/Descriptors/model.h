@@ -62,6 +62,9 @@ bool object_is_scheduled(const struct object *object);
 /* The types for which it is to be called in that mode now. */
 int object_due(const struct object *object, int loop, int mode);
 
+/* S-SRC-44: of the ports on its number it was added last. */
+bool object_is_last_port(const struct object *object, int loop, int mode);
+
 /* The loop that sleeps has to call it. */
 bool object_is_awaited(const struct object *object, int mode);
 
@@ -93,6 +96,9 @@ bool model_has_owner(int number);
 void model_number_closed(int number);
 /* Something happened to the file of a number: what was expected of its objects is open. */
 void model_file_changed(int number, struct frame *frames);
+
+/* What the start of a callback in that loop changes. */
+void model_reports(struct object *object, int types, int loop);
 
 /* The library calls the object for these types; and the callback returned. */
 void model_called(int index, int generation, int types, struct frame *frame);

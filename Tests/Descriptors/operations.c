@@ -128,7 +128,7 @@ static void connect_to(int index, enum target target, bool waits) {
 /* Of streams, because the others do not end. */
 static void end(int index, int how) {
     struct file *file = sends_to(index);
-    if (!file || (file->kind != STREAM && file->kind != TCP)) return;
+    if (!file || !file_is_connection(file)) return;
     model_ended(index, how);
     handle_end(index, how);
     /* S-SOCK-63. */

@@ -8,7 +8,7 @@
 
 static const char *const object_names[] = {"descriptor", "port", "socket(Read)", "socket(Data)", "socket(Accept)", "socket(None)"};
 static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "stream", "datagram", "counter", "/dev/null",
-                                         "tcp", "listener", "listener(Unix)", "unconnected", "unconnected(Unix)"};
+                                         "tcp", "records", "listener", "listener(Unix)", "unconnected", "unconnected(Unix)"};
 static const char *const target_names[] = {"one that listens", "nobody", "one without room"};
 static const char *const op_names[] = {
     "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close", "knock", "leave", "starve", "connect-file",
@@ -16,7 +16,7 @@ static const char *const op_names[] = {
     "run", "sleep", "stop-sleep"};
 
 /* In the order of file_kind. */
-static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1, 3, 2, 2, 3, 1};
+static const int file_weights[FILE_KINDS] = {4, 2, 5, 2, 3, 1, 3, 2, 2, 2, 3, 1};
 /* In the order of op_kind: at the top of a program, and in scripts. */
 static const int top_weights[OP_KINDS] = {4, 2, 2, 12, 6, 4, 5, 1, 1, 2, 8, 2, 1, 2, 14, 14, 5, 2, 2, 10, 6, 6, 2, 2, 6, 5, 3, 2, 26, 4, 2};
 static const int script_weights[OP_KINDS] = {1, 1, 1, 6, 10, 2, 4, 1, 1, 1, 3, 1, 1, 1, 2, 4, 4, 3, 1, 10, 3, 6, 1, 1, 4, 2, 2, 2, 6, 0, 0};
@@ -42,7 +42,7 @@ static void make_op(struct op *op, struct random *random, const struct program *
         op->value = random_between(random, 1, 3) | (random_percent(random, 15) ? CONNECT : 0);
         break;
     case OP_PUT:
-        op->value = random_between(random, 1, 4);
+        op->value = random_between(random, 0, 4);
         break;
     case OP_END:
         op->value = random_weighted(random, (int[]){4, 4, 1}, 3);
@@ -76,11 +76,11 @@ static int choose_files(struct program *program, enum subject subject, struct ra
         program->file[0] = random_percent(random, 50) ? LISTENER + random_below(random, 2) : UNCONNECTED;
         program->file[1] = random_percent(random, 50) ? UNCONNECTED : LISTENER;
     } else if (subject == SHARING) {
-        static const enum file_kind files[] = {PIPE_READ, STREAM, COUNTER, TCP, LISTENER, LOCAL_LISTENER, UNCONNECTED};
+        static const enum file_kind files[] = {PIPE_READ, STREAM, COUNTER, TCP, RECORDS, LISTENER, LOCAL_LISTENER, UNCONNECTED};
         for (int i = 0; i < 2; i++) program->file[i] = files[random_below(random, sizeof files / sizeof files[0])];
     } else {
         program->file[0] = STREAM;
-        if (subject == WRITING) program->file[0] = random_percent(random, 50) ? TCP : random_percent(random, 70) ? STREAM : UNCONNECTED;
+        if (subject == WRITING) program->file[0] = random_percent(random, 50) ? TCP : random_percent(random, 60) ? STREAM : random_percent(random, 50) ? RECORDS : UNCONNECTED;
     }
     return subject == ENDS ? 2 : random_between(random, 1, 2);
 }

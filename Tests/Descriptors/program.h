@@ -14,10 +14,10 @@ enum { READ = 1, WRITE = 2, CONNECT = 4 };
 
 enum object_kind { DESCRIPTOR, PORT, SOCKET_READ, SOCKET_DATA, SOCKET_ACCEPT, SOCKET_NONE, OBJECT_KINDS };
 
-/* What a number can name. STREAM, TCP and DATAGRAM are halves of pairs whose peers belong to the program; UNCONNECTED and LOCAL_UNCONNECTED
+/* What a number can name. STREAM, TCP, RECORDS (SOCK_SEQPACKET) and DATAGRAM are halves of pairs whose peers belong to the program; UNCONNECTED and LOCAL_UNCONNECTED
    become such halves. */
 enum file_kind {
-    PIPE_READ, PIPE_WRITE, STREAM, DATAGRAM, COUNTER, NULL_DEVICE, TCP, LISTENER, LOCAL_LISTENER, UNCONNECTED, LOCAL_UNCONNECTED, FILE_KINDS
+    PIPE_READ, PIPE_WRITE, STREAM, DATAGRAM, COUNTER, NULL_DEVICE, TCP, RECORDS, LISTENER, LOCAL_LISTENER, UNCONNECTED, LOCAL_UNCONNECTED, FILE_KINDS
 };
 
 struct object_definition {

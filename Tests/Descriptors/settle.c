@@ -44,7 +44,7 @@ static void finish_what_is_sent(void) {
 /* All bytes that were sent arrive, and in order. */
 static void look_for_bytes(int number) {
     struct file *file = file_of(number);
-    if (!file || (file->kind != STREAM && file->kind != TCP && file->kind != DATAGRAM)) return;
+    if (!file || (!file_is_connection(file) && file->kind != DATAGRAM)) return;
     for (int i = 0; i < object_count; i++)
         if (objects[i].is_queued) file->out.is_lossy[i] = true;
     if (file->peer >= 0 && !file_peer_take(number)) disagree("number %d: %ld bytes are lost on their way to the peer", number, flow_left(&file->out));

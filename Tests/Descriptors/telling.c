@@ -39,7 +39,7 @@ void told_data(int index, RLDataRef data) {
     bool is_right = flow_received(&file->in, (const char *)RLDataGetBytePtr(data), length);
     if (model_sleeps) return;
     if (!is_right) disagree("object %d gets bytes in a wrong order, or from nowhere", index);
-    if (length > 0 || file->kind == DATAGRAM) return;
+    if (length > 0 || !file_is_at_end(object->what->number)) return;
     if (file->peer >= 0 && !file->in_ends) disagree("object %d is told the end of a stream that goes on", index);
     if (flow_left(&file->in) > 0) disagree("object %d is told the end of a stream, and %ld bytes are missing", index, flow_left(&file->in));
 }
