@@ -42,14 +42,15 @@ bool callback_begins(int index, int generation, int types) {
     return true;
 }
 
-void callback_acts(int index) {
-    int script = objects[index].what->script;
+static void act(int script) {
     if (script < 0 || is_quiet) return;
     for (int i = 0; i < program->script[script].count && fuel > 0; i++) {
         fuel--;
         do_op(&program->script[script].op[i]);
     }
 }
+
+void callback_acts(int index) { act(objects[index].what->script); }
 
 void callback_ends(int index, int generation, int types) {
     if (!is_hidden) model_returned(index, generation, types);
@@ -73,6 +74,19 @@ static void pass_begins(RLObserverRef observer, RLActivity activity, void *info)
     (void)activity;
     (void)info;
     __atomic_add_fetch(&top->passes, 1, __ATOMIC_RELEASE);
+}
+
+/* Between what the kernel has said and what is made of it. */
+static void observer_acts(RLObserverRef observer, RLActivity activity, void *info) {
+    (void)observer;
+    (void)info;
+    pthread_mutex_lock(&lock);
+    if (!is_quiet && fuel > 0) {
+        note("%*sloop %d observes %u\n", 2 * top->depth + 2, "", own_loop, (unsigned)activity);
+        top->acts += program->script[program->observer_script].count;
+        act(program->observer_script);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- runs */
@@ -117,12 +131,17 @@ static void sleep_until_stopped(void) {
 
 /* ---- the second thread */
 
+static void add_observer(RLActivity activities, RLObserverCallBack callback) {
+    RLObserverRef observer = RLObserverCreate(activities, true, 0, callback, NULL);
+    for (int mode = 0; mode < MODES; mode++) RLAddObserver(loops[own_loop], observer, modes[mode]);
+    RLRelease(observer);
+}
+
 static void enter_loop(int number) {
     own_loop = number;
     loops[number] = RLGetCurrent();
-    RLObserverRef observer = RLObserverCreate(kRLBeforeTimers, true, 0, pass_begins, NULL);
-    for (int mode = 0; mode < MODES; mode++) RLAddObserver(loops[number], observer, modes[mode]);
-    RLRelease(observer);
+    add_observer(kRLBeforeTimers, pass_begins);
+    if (program->observer_script >= 0) add_observer(program->activities, observer_acts);
 }
 
 static void *second_thread(void *unused) {

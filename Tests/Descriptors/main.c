@@ -142,6 +142,9 @@ static bool shrink_once(struct program *program, int *trials) {
             script->count--;
             changed |= still_fails(program, &smaller, trials);
         }
+    smaller = *program;
+    smaller.observer_script = -1;
+    if (program->observer_script >= 0) changed |= still_fails(program, &smaller, trials);
     for (int i = 0; i < program->objects; i++) {
         smaller = *program;
         smaller.object[i].script = -1;

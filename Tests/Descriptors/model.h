@@ -42,6 +42,7 @@ struct frame {
     bool handled, polls, sleeps;
     unsigned long start;
     int calls, v0_calls, v1_calls, passes;
+    int acts; /* operations of the observer */
     int seen[MAX_OBJECTS]; /* for what it was ready at the start of the run or later */
     struct frame *outer;
 };

@@ -145,7 +145,7 @@ void model_run_ended(struct frame *frame, int content, int result) {
     }
     if (frame->polls && frame->v1_calls > 1 && settled) disagree("a poll serves %d ports (S-RUN-27)", frame->v1_calls);
     /* A socket whose number was closed may cost sixteen passes (S-SOCK-13), and one that another loop is faster to report any number. */
-    if (!model_sleeps && frame->passes > 2 * frame->calls + 2 + 4 * sends + (settled ? 0 : 16 * object_count))
+    if (!model_sleeps && frame->passes > 2 * frame->calls + 2 * frame->acts + 2 + 4 * sends + (settled ? 0 : 16 * object_count))
         disagree("%d passes for %d calls", frame->passes, frame->calls);
     if (content == 0 && (result != kRLRunFinished || frame->calls > 0))
         disagree("a run of an empty mode has result %d", result);

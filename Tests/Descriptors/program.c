@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "program.h"
 
+#include <runloop/runloop.h>
 #include <string.h>
 
 #include "connections.h"
@@ -158,6 +159,9 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
         for (int i = 0; i < program->script[s].count; i++)
             make_op(&program->script[s].op[i], &random, program, acts, options);
     }
+    static const unsigned activities[] = {kRLBeforeSources, kRLBeforeWaiting, kRLAfterWaiting};
+    program->observer_script = random_percent(&random, 30) ? random_below(&random, SCRIPTS) : -1;
+    program->activities = activities[random_below(&random, 3)];
     /* Most programs begin with objects that are in a mode and enabled. */
     for (int i = 0; i < program->objects && program->count + 3 < MAX_OPS; i++) {
         if (random_percent(&random, 15)) continue;
@@ -209,6 +213,17 @@ void op_describe(const struct op *op, char text[96]) {
     if (op->kind == OP_RUN && op->handled) append(text, " handled", 0);
 }
 
+static void print_script(const struct program *program, int script, FILE *out) {
+    char text[96];
+    if (script < 0 || program->script[script].count == 0) return;
+    fprintf(out, " script %d {", script);
+    for (int k = 0; k < program->script[script].count; k++) {
+        op_describe(&program->script[script].op[k], text);
+        fprintf(out, "%s%s", k ? "; " : " ", text);
+    }
+    fprintf(out, " }");
+}
+
 void program_print(const struct program *program, FILE *out) {
     char text[96];
     for (int i = 0; i < NUMBERS; i++) fprintf(out, "number %d: %s\n", i, file_names[program->file[i]]);
@@ -217,14 +232,12 @@ void program_print(const struct program *program, FILE *out) {
         fprintf(out, "object %d: %s%s%s%s%s on number %d order %d", i, object_names[object->kind],
                 object->writes && object->kind >= SOCKET_READ ? "+Write" : "", object->connects ? "+Connect" : "",
                 object->leaves_errors ? "+LeaveErrors" : "", object->owns ? " that owns" : "", object->number, object->order);
-        if (object->script >= 0 && program->script[object->script].count > 0) {
-            fprintf(out, " script %d {", object->script);
-            for (int k = 0; k < program->script[object->script].count; k++) {
-                op_describe(&program->script[object->script].op[k], text);
-                fprintf(out, "%s%s", k ? "; " : " ", text);
-            }
-            fprintf(out, " }");
-        }
+        print_script(program, object->script, out);
+        fprintf(out, "\n");
+    }
+    if (program->observer_script >= 0) {
+        fprintf(out, "observer of activity %u", program->activities);
+        print_script(program, program->observer_script, out);
         fprintf(out, "\n");
     }
     for (int i = 0; i < program->count; i++) {

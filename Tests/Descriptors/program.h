@@ -63,6 +63,9 @@ struct program {
     struct object_definition object[MAX_OBJECTS];
     enum file_kind file[NUMBERS];
     struct script script[SCRIPTS];
+    /* What an observer of all modes does, at these activities. */
+    int observer_script; /* -1: none */
+    unsigned activities;
     struct op op[MAX_OPS];
 };
 
