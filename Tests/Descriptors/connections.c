@@ -157,7 +157,8 @@ bool connection_told(int fd, const void *address, long length) {
 bool listener_take_all(struct listener *listener, int fd) {
     struct address from = {.length = sizeof from.bytes};
     bool is_known = true;
-    for (int taken; (taken = accept4(fd, (struct sockaddr *)&from.bytes, &from.length, SOCK_CLOEXEC)) >= 0; from.length = sizeof from.bytes) {
+    for (int taken; (taken = accept4(fd, (struct sockaddr *)&from.bytes, &from.length, SOCK_CLOEXEC)) >= 0;
+         from.length = sizeof from.bytes) {
         is_known = forget_client(&from.bytes, from.length) && is_known;
         close(taken);
     }

@@ -55,7 +55,7 @@ int file_away(int fd) {
 }
 
 static void make(struct file *file, int ends[2], enum file_kind kind) {
-    int small = 4096;
+    int small = 4096, type = kind == STREAM ? SOCK_STREAM : kind == RECORDS ? SOCK_SEQPACKET : SOCK_DGRAM;
     ends[0] = ends[1] = -1;
     switch (kind) {
     case PIPE_READ:
@@ -71,7 +71,7 @@ static void make(struct file *file, int ends[2], enum file_kind kind) {
     case STREAM:
     case RECORDS:
     case DATAGRAM:
-        must(socketpair(AF_UNIX, (kind == STREAM ? SOCK_STREAM : kind == RECORDS ? SOCK_SEQPACKET : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+        must(socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
         setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
         break;
     case COUNTER:
@@ -182,8 +182,11 @@ static bool read_all(int fd, struct flow *flow, int number) {
     static char bytes[PUT_SIZE];
     ssize_t count = -1;
     /* Of records a reset comes before what was sent until then. */
-    for (int i = 0; i < 1000 && ((count = read(fd, bytes, sizeof bytes)) > 0 || (count == 0 && has_messages) || (i == 0 && errno == ECONNRESET)); i++)
+    for (int i = 0; i < 1000; i++) {
+        count = read(fd, bytes, sizeof bytes);
+        if (count == 0 ? !has_messages : count < 0 && !(i == 0 && errno == ECONNRESET)) break;
         if (!flow_received(flow, bytes, count) && !model_sleeps) disagree("number %d: bytes come in a wrong order, or from nowhere", number);
+    }
     return count == 0;
 }
 

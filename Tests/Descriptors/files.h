@@ -9,7 +9,9 @@
 
 /* The first number; far above what the process has otherwise, so that only the program opens and closes them. */
 enum { MANY = TARGETS };
-enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */, PUTS = 4, PUT_SIZE = 40000 /* more than a Data callback gets; of PUTS bytes */, HIGH_WATER = 4 * WRITE_SIZE };
+enum { FIRST_NUMBER = 200, WRITE_SIZE = 12000 /* more than a stream takes at once */ };
+/* A put of PUTS bytes is one of PUT_SIZE where the file takes that: more than a Data callback gets of a stream. */
+enum { PUTS = 4, PUT_SIZE = 40000, HIGH_WATER = 4 * WRITE_SIZE };
 
 struct file {
     enum file_kind kind;

@@ -33,7 +33,8 @@ static void socket_called(RLSocketRef socket, RLSocketCallBackType type, RLDataR
     (void)socket;
     int index = context_index(info), types = type == kRLSocketWriteCallBack ? WRITE : type == kRLSocketConnectCallBack ? CONNECT : READ;
     bool is_told = callback_begins(index, context_generation(info), types);
-    bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0 && file_is_at_end(objects[index].what->number);
+    bool ends = type == kRLSocketDataCallBack && RLDataGetLength((RLDataRef)data) == 0 &&
+                file_is_at_end(objects[index].what->number);
     if (is_told) {
         if (type == kRLSocketAcceptCallBack) told_connection(index, *(const int *)data, address);
         if (type == kRLSocketConnectCallBack) told_connect(index, data);

@@ -19,7 +19,8 @@ struct object {
     bool is_closing; /* closed in order: nothing is called any more, and it becomes invalid some day */
     bool has_ended_writing;
     bool has_failed; /* it was told that a connect failed */
-    /* There was a connection and no descriptor for it: the library looks again later. Or the kernel tells nobody of a connect (S-SOCK-30). */
+    /* There was a connection and no descriptor for it: the library looks again later. Or the kernel tells nobody of a connect
+       (S-SOCK-30). By loops. */
     bool is_put_off[LOOPS];
     int performs; /* callbacks on the stack */
     bool is_let_go; /* there are no references of the program's */

@@ -123,7 +123,8 @@ bool model_is_settled(const struct frame *frame) {
 static void check_counters(void) {
     for (int i = 0; i < NUMBERS && !model_sleeps; i++) {
         const struct file *file = file_of(i);
-        if (file && file->kind == COUNTER && file->count > 0 && !(file_ready(i) & READ)) disagree("number %d: its count was read for nobody", i);
+        if (file && file->kind == COUNTER && file->count > 0 && !(file_ready(i) & READ))
+            disagree("number %d: its count was read for nobody", i);
     }
 }
 

@@ -7,7 +7,8 @@
 
 bool can_use(int index) {
     struct object *object = &objects[index];
-    if (object->is_valid && (object->is_stale || object->is_closing) && object_is_socket(object) && !handle_is_valid(index)) model_invalidated(index);
+    bool may_have_ended = object->is_valid && (object->is_stale || object->is_closing) && object_is_socket(object);
+    if (may_have_ended && !handle_is_valid(index)) model_invalidated(index);
     return object->is_valid;
 }
 

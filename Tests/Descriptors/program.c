@@ -12,8 +12,10 @@ static const char *const file_names[] = {"pipe(read end)", "pipe(write end)", "s
                                          "tcp", "records", "listener", "listener(Unix)", "unconnected", "unconnected(Unix)"};
 static const char *const target_names[] = {"one that listens", "nobody", "one without room"};
 static const char *const op_names[] = {
-    "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close", "knock", "leave", "starve", "connect-file",
-    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags", "send", "write", "connect", "end", "let-go",
+    "open", "close", "dup", "put", "drain", "fill", "peer-drain", "peer-shut", "shut", "peer-close",
+    "knock", "leave", "starve", "connect-file",
+    "create", "add", "remove", "invalidate", "invalidate-source", "enable", "persist", "disable", "flags",
+    "send", "write", "connect", "end", "let-go",
     "run", "sleep", "stop-sleep"};
 
 /* In the order of file_kind. */
@@ -81,7 +83,8 @@ static int choose_files(struct program *program, enum subject subject, struct ra
         for (int i = 0; i < 2; i++) program->file[i] = files[random_below(random, sizeof files / sizeof files[0])];
     } else {
         program->file[0] = STREAM;
-        if (subject == WRITING) program->file[0] = random_percent(random, 50) ? TCP : random_percent(random, 60) ? STREAM : random_percent(random, 50) ? RECORDS : UNCONNECTED;
+        static const enum file_kind files[] = {TCP, TCP, STREAM, RECORDS, UNCONNECTED};
+        if (subject == WRITING) program->file[0] = files[random_below(random, sizeof files / sizeof files[0])];
     }
     return subject == ENDS ? 2 : random_between(random, 1, 2);
 }
@@ -175,7 +178,9 @@ void program_generate(struct program *program, uint64_t seed, const struct gener
             (struct op){.kind = random_percent(&random, 30) ? OP_PERSIST : OP_ENABLE, .object = i, .value = types};
     }
     if (subject == CONNECTIONS)
-        for (int i = 0; i < 2; i++) program->op[program->count++] = (struct op){.kind = OP_KNOCK, .number = i, .value = random_between(&random, 1, 3)};
+        for (int i = 0; i < 2; i++)
+            program->op[program->count++] =
+                (struct op){.kind = OP_KNOCK, .number = i, .value = random_between(&random, 1, 3)};
     for (int i = 0; i < options->length && program->count < MAX_OPS; i++)
         make_op(&program->op[program->count++], &random, program, weights, options);
 }

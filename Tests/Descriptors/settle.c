@@ -15,7 +15,8 @@ enum { MAX_TURNS = 2000 };
 static bool is_under_way(int index) {
     const struct file *file = file_of(objects[index].what->number);
     if (objects[index].is_closing) return can_use(index);
-    return can_use(index) && (handle_queued(index) > 0 || (objects[index].has_ended_writing && file->peer >= 0 && !file->out_ended));
+    return can_use(index) &&
+           (handle_queued(index) > 0 || (objects[index].has_ended_writing && file->peer >= 0 && !file->out_ended));
 }
 
 /* S-SOCK-58, 62, 63: a queue becomes empty if the peer reads and the socket's mode runs, and what is closed ends. */
@@ -23,7 +24,8 @@ static void finish_what_is_sent(void) {
     for (int i = 0; i < object_count; i++) {
         const struct object *object = &objects[i];
         const struct file *file = file_of(object->what->number);
-        if (object->is_put_off[0] || object->is_put_off[1] || object->is_stale || !can_use(i) || !object_is_scheduled(object) || !file) continue;
+        if (!file || object->is_put_off[0] || object->is_put_off[1] || object->is_stale) continue;
+        if (!can_use(i) || !object_is_scheduled(object)) continue;
         /* A connect that has not begun, or of which nothing is known any more (S-SOCK-30). */
         if (object->types & CONNECT & ~object->told && !(file_ready(object->what->number) & CONNECT)) continue;
         if (file->peer < 0 && !object->is_closing) continue;
@@ -47,7 +49,8 @@ static void look_for_bytes(int number) {
     if (!file || (!file_is_connection(file) && file->kind != DATAGRAM)) return;
     for (int i = 0; i < object_count; i++)
         if (objects[i].is_queued) file->out.is_lossy[i] = true;
-    if (file->peer >= 0 && !file_peer_take(number)) disagree("number %d: %ld bytes are lost on their way to the peer", number, flow_left(&file->out));
+    if (file->peer >= 0 && !file_peer_take(number))
+        disagree("number %d: %ld bytes are lost on their way to the peer", number, flow_left(&file->out));
     file_drain(number);
     if (flow_left(&file->in) > 0) disagree("number %d: %ld bytes are lost on their way from the peer", number, flow_left(&file->in));
 }
@@ -60,7 +63,8 @@ static void accept_what_was_put_off(void) {
         for (int i = 0; i < object_count; i++)
             for (int place = 0; place < LOOPS * MODES; place++) {
                 struct op op = {.kind = OP_RUN, .loop = place / MODES, .mode = place % MODES, .value = TIMEOUT_WAIT};
-                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off[op.loop] || objects[i].is_stale || !can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
+                if (objects[i].what->kind != SOCKET_ACCEPT || !objects[i].is_put_off[op.loop] || objects[i].is_stale) continue;
+                if (!can_use(i) || !object_due(&objects[i], op.loop, op.mode)) continue;
                 if (time(NULL) > begin + PATIENCE) disagree("object %d does not accept again (S-SOCK-28)", i);
                 is_left = true;
                 do_op(&op);

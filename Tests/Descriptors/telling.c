@@ -25,7 +25,8 @@ void told_connect(int index, const int32_t *error) {
     if (object->is_stale || !file || object->what->leaves_errors) return;
     if (file->connect == TARGET_FULL) disagree("object %d is told of the end of a connect that is under way", index);
     if (file->connect == TARGET_REFUSES && !error) disagree("object %d is told that it is connected, and it was refused", index);
-    if (file->connect == TARGET_OPEN && error && file->peer >= 0) disagree("object %d is told that it was refused, and it is connected", index);
+    if (file->connect == TARGET_OPEN && error && file->peer >= 0) disagree("object %d is told that it was refused, and it is connected",
+                                                                             index);
 }
 
 /* S-SOCK-25, 26. */
