@@ -33,6 +33,8 @@ static void on_step(int number, siginfo_t *info, void *context) {
     int error = errno;
     at_step();
     errno = error;
+    /* It may have asked for more. */
+    if (steps_left > 0) where->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
 }
 
 /* From here on, until `then` was called after so many instructions. */
@@ -57,6 +59,9 @@ static __attribute__((unused)) bool interrupt(void (*function)(void), long instr
     return end_steps();
 }
 
+/* Called after each system call that the library makes, on whatever thread. */
+static void (*after_call)(long number);
+
 /* The library blocks all signals while it is told of one. A thread that is stepped with that signal blocked would be killed. */
 long syscall(long number, ...) {
     va_list list;
@@ -75,6 +80,7 @@ long syscall(long number, ...) {
                      : "=a"(result)
                      : "a"(number), "D"(given[0]), "S"(given[1]), "d"(given[2]), "r"(fourth), "r"(fifth), "r"(sixth)
                      : "rcx", "r11", "memory");
+    if (after_call) after_call(number);
     if (result >= 0 || result < -4095) return result;
     errno = (int)-result;
     return -1;
@@ -84,14 +90,14 @@ long syscall(long number, ...) {
 static void (*other_call)(void);
 static sem_t question, answer;
 static bool is_over, is_answered;
-static void make_calls(void *unused) {
+static __attribute__((unused)) void make_calls(void *unused) {
     (void)unused;
     while (sem_wait(&question) == 0 && !is_over) {
         other_call();
         sem_post(&answer);
     }
 }
-static void ask_other(void) {
+static __attribute__((unused)) void ask_other(void) {
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     /* It may have to wait for the thread that is held up, which then goes on. */

@@ -49,7 +49,7 @@ extension Trace {
         // A stop turns the recording off under the same lock, so after this; and a loop looks for a ring under it.
         process.pointee.registryLock.lockWord()
         shared.pointee.generation.wrappingAdd(1, ordering: .releasing)
-        shared.pointee.state.store(TraceState.on, ordering: .releasing)
+        shared.pointee.state.store(TraceState.on(isLent: path == nil), ordering: .releasing)
         rl_set_tracing(true)
         process.pointee.registryLock.unlockWord()
         return true
@@ -59,25 +59,24 @@ extension Trace {
     private static func claim(isLent: Bool) -> Bool {
         var nap = timespec(nanoseconds: 1_000_000)
         var rest = 1000
-        while !move(from: TraceState.off, to: TraceState.changing) {
-            guard !isLent, rest > 0, shared.pointee.isLent.load(ordering: .relaxed) else { return false }
-            stop(isLent: true)
-            rl_sys_nanosleep(&nap)
-            rest -= 1
+        while true {
+            switch move(from: TraceState.off, to: TraceState.changing(isLent: isLent)) {
+            case TraceState.off: return true
+            case TraceState.on(isLent: true), TraceState.changing(isLent: true):
+                guard !isLent, rest > 0 else { return false }
+                stop(isLent: true)
+                rl_sys_nanosleep(&nap)
+                rest -= 1
+            default: return false
+            }
         }
-        shared.pointee.isLent.store(isLent, ordering: .relaxed)
-        return true
     }
 
     /// Stops the program's trace, or the one for another process, whose memory the caller then owns if it passes `taken`.
     @discardableResult
     static func stop(isLent: Bool = false, taken: UnsafeMutablePointer<UnsafeMutableRawPointer?>? = nil) -> Int {
-        guard shared.pointee.isLent.load(ordering: .relaxed) == isLent, move(from: TraceState.on, to: TraceState.changing) else { return 0 }
-        // It may have become the other kind of trace in between.
-        guard shared.pointee.isLent.load(ordering: .relaxed) == isLent else {
-            shared.pointee.state.store(TraceState.on, ordering: .releasing)
-            return 0
-        }
+        let on = TraceState.on(isLent: isLent)
+        guard move(from: on, to: TraceState.changing(isLent: isLent)) == on else { return 0 }
         nameFiles()
         process.pointee.registryLock.lockWord()
         rl_set_tracing(false)
@@ -94,9 +93,7 @@ extension Trace {
     }
 
     /// Whether the program's own trace is on.
-    static var isOn: Bool {
-        shared.pointee.state.load(ordering: .acquiring) == TraceState.on && !shared.pointee.isLent.load(ordering: .relaxed)
-    }
+    static var isOn: Bool { shared.pointee.state.load(ordering: .acquiring) == TraceState.on(isLent: false) }
 
     /// Records the names of the loaded files, whose functions may be called, if they changed since they were last named.
     private static func nameFiles() {
@@ -107,8 +104,9 @@ extension Trace {
         shared.pointee.loads = loads
     }
 
-    private static func move(from old: UInt32, to new: UInt32) -> Bool {
-        shared.pointee.state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).exchanged
+    /// The state before: the move was made if that is `old`.
+    private static func move(from old: UInt32, to new: UInt32) -> UInt32 {
+        shared.pointee.state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).original
     }
 
     private static func header(ringCount: Int) -> rl_trace_header {

@@ -13,7 +13,7 @@ import Synchronization
 /// process in its place, and the next start of the same size maps another file there. What decides where is written (address, number of
 /// slots) is read from the process's memory, never from the file, which another process may change.
 struct Trace: ~Copyable {
-    /// A `TraceState`. The thread that changes it from `off` or `on` is the only one that starts or stops.
+    /// A `TraceState`. The thread that changes it from `off`, or from being on, is the only one that starts or stops.
     let state: Atomic<UInt32>
     /// Grows with each start: rings of earlier traces are not written to. Released with `memory`.
     let generation: Atomic<UInt32>
@@ -31,9 +31,6 @@ struct Trace: ~Copyable {
     var ringCount: Int
     /// A `TraceRingState` for each ring.
     var rings: UnsafeMutablePointer<UInt8>?
-    /// Whether the trace that is on, or is being started or stopped, is in memory and for another process (S-OUT-11). Relaxed: the thread
-    /// that starts writes it before the state says `on`.
-    let isLent: Atomic<Bool>
     /// Bytes of names in the file.
     var namesUsed: Int
     /// How many files the dynamic linker had loaded and unloaded when the files were last named. Only the thread that starts or stops uses it.
@@ -64,10 +61,15 @@ struct Trace: ~Copyable {
     static func stamp() -> UInt64 { shared.pointee.usesClock.load(ordering: .relaxed) ? UInt64(Clock.now()) : rl_order_of_time() }
 }
 
+/// In one word: whether there is a trace, and which of the two kinds it is. The program's own, or one that is lent: in memory and for another
+/// process (S-OUT-11). A thread that saw them one after the other would take a lent trace for the program's.
 enum TraceState {
     static var off: UInt32 { 0 }
-    static var changing: UInt32 { 1 }
-    static var on: UInt32 { 2 }
+    /// It is being started or stopped: 1, or 3 if it is lent.
+    static func changing(isLent: Bool) -> UInt32 { isLent ? 3 : 1 }
+    /// It records: 2, or 4 if it is lent.
+    static func on(isLent: Bool) -> UInt32 { isLent ? 4 : 2 }
+    static func isOn(_ state: UInt32) -> Bool { state != off && state & 1 == 0 }
 }
 
 enum TraceRingState {
@@ -160,7 +162,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         process.pointee.registryLock.lockWord()
         pointee.ring = TraceRing()
         pointee.ring.generation = trace.pointee.generation.load(ordering: .relaxed)
-        guard trace.pointee.state.load(ordering: .relaxed) == TraceState.on, let index = Trace.freeRing() else {
+        guard TraceState.isOn(trace.pointee.state.load(ordering: .relaxed)), let index = Trace.freeRing() else {
             Trace.countLostLoopLocked()
             process.pointee.registryLock.unlockWord()
             return false
@@ -216,7 +218,7 @@ extension Trace {
     }
 
     fileprivate static func countLostLoopLocked() {
-        guard shared.pointee.state.load(ordering: .relaxed) == TraceState.on else { return }
+        guard TraceState.isOn(shared.pointee.state.load(ordering: .relaxed)) else { return }
         shared.pointee.memory.load(ordering: .relaxed)!.assumingMemoryBound(to: rl_trace_header.self).pointee.lost_loops &+= 1
     }
 }
