@@ -125,15 +125,15 @@ unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **
 
 /* With ASKED comes the number of the thread that is asked, which is below 2^22: a thread that was too late for its own question does not
  * answer that of another one. */
-enum { NO_QUESTION, ASKED, ANSWERING, ANSWERED, STATE_BITS = 2 };
+enum { NO_QUESTION, PREPARING, ASKED, ANSWERING, ANSWERED, WITHDRAWN, FORBIDDEN, STATE_BITS = 3 };
 
-/* The question to a computing thread. The asking thread writes it while the state is NO_QUESTION, the answering one while it is ANSWERING.
- * One thread asks at a time. */
+/* The question to a computing thread. The asking thread writes it while the state is PREPARING, the answering one while it is ANSWERING.
+ * One thread asks at a time. Except in the states NO_QUESTION and FORBIDDEN the action of SIGURG may be the library's: a source of the signal
+ * is made and ended while questions are forbidden, and never finds that action in the place of the program's. */
 static struct {
-    /* A futex. ASKED is stored releasing, and ANSWERED. */
+    /* A futex. ASKED is stored releasing, and ANSWERED, and what ends a question or a ban. PREPARING is sequentially consistent with the action
+     * that follows, for the child of `fork`, which restores that where the state is another than NO_QUESTION. */
     _Atomic uint32_t state;
-    /* Whether the action of SIGURG may be the library's, for the child of `fork`. Set before that action, sequentially consistent; else relaxed. */
-    _Atomic bool is_installed;
     uintptr_t outermost;
     const void **frames;
     unsigned count, capacity;
@@ -141,10 +141,18 @@ static struct {
 
 static uint32_t asked_is(pid_t thread) { return ASKED | (uint32_t)thread << STATE_BITS; }
 
+static void set_state(uint32_t state) {
+    atomic_store_explicit(&question.state, state, memory_order_release);
+    syscall(SYS_futex, &question.state, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX);
+}
+
+static bool change_state(uint32_t from, uint32_t to) {
+    return atomic_compare_exchange_strong(&question.state, &from, to);
+}
+
 static void answer(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
-    uint32_t asked = asked_is(rl_gettid());
-    if (!atomic_compare_exchange_strong_explicit(&question.state, &asked, ANSWERING, memory_order_acquire, memory_order_relaxed)) return;
+    if (!change_state(asked_is(rl_gettid()), ANSWERING)) return;
     int error = errno;
     const ucontext_t *at = context;
     unsigned count = 0;
@@ -160,12 +168,11 @@ static void answer(int signal, siginfo_t *info, void *context) {
     uintptr_t stack = 0;
 #endif
     question.count = collect(stack, question.outermost, question.frames, count, question.capacity);
-    atomic_store_explicit(&question.state, ANSWERED, memory_order_release);
-    syscall(SYS_futex, &question.state, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+    set_state(ANSWERED);
     errno = error;
 }
 
-/* Waits until the thread has answered, for a twentieth of a second at most before it begins to. Its handler is not interrupted, and a thread
+/* Waits until the thread has answered or the question is withdrawn, for a twentieth of a second at most before the thread begins to. Its handler is not interrupted, and a thread
  * inside it cannot end. */
 static bool await_answer(void) {
     struct timespec limit;
@@ -174,14 +181,14 @@ static bool await_answer(void) {
     if (limit.tv_nsec >= 1000000000) limit.tv_sec++, limit.tv_nsec -= 1000000000;
     while (true) {
         uint32_t state = atomic_load_explicit(&question.state, memory_order_acquire);
-        if (state == ANSWERED) return true;
+        if (state == ANSWERED || state == WITHDRAWN) return state == ANSWERED;
         bool answering = state == ANSWERING;
         long result = syscall(SYS_futex, &question.state, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, state, answering ? NULL : &limit, NULL,
             FUTEX_BITSET_MATCH_ANY);
         /* A thread that has begun writes to the caller's memory until it has answered, whatever the kernel says to this wait. */
         if (answering || result == 0 || errno == EAGAIN || errno == EINTR) continue;
         /* Too late, unless it begins now. */
-        if (atomic_compare_exchange_strong(&question.state, &state, NO_QUESTION)) return false;
+        if (change_state(state, PREPARING)) return false;
     }
 }
 
@@ -204,7 +211,6 @@ static void uninstall(void) {
     struct sigaction found, action = {.sa_handler = SIG_DFL};
     if (sigaction(SIGURG, NULL, &found) == 0 && is_ours(&found) && sigaction(SIGURG, &action, &found) == 0 && !is_ours(&found))
         sigaction(SIGURG, &found, NULL);
-    atomic_store_explicit(&question.is_installed, false, memory_order_relaxed);
 }
 
 bool rl_takes_questions(void) {
@@ -214,25 +220,21 @@ bool rl_takes_questions(void) {
     return sigaltstack(NULL, &stack) != 0 || (stack.ss_flags & SS_DISABLE) || stack.ss_size >= getauxval(AT_MINSIGSTKSZ) + ROOM;
 }
 
-unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity) {
+/* Asks with the action of SIGURG in place. The state is PREPARING, and the action is the library's only until this returns. */
+static inline __attribute__((always_inline)) unsigned ask(pid_t thread) {
     struct sigaction found, replaced, ours = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     ours.sa_sigaction = answer;
     /* Not by sigfillset(3), which leaves out the signal of pthread_cancel(3). */
     memset(&ours.sa_mask, 0xff, sizeof ours.sa_mask);
-    if (capacity == 0 || blocks_signal(thread) || sigaction(SIGURG, NULL, &found) != 0) return 0;
+    if (blocks_signal(thread) || sigaction(SIGURG, NULL, &found) != 0) return 0;
     /* The library's own action is found if another thread changed the action and restored it while a thread was asked. */
     if (!is_ours(&found) && ((found.sa_flags & SA_SIGINFO) || found.sa_handler != SIG_DFL)) return 0;
-    atomic_store_explicit(&question.is_installed, true, memory_order_seq_cst);
     if (sigaction(SIGURG, &ours, &replaced) != 0) return 0;
     unsigned count = 0;
     if (replaced.sa_sigaction == found.sa_sigaction) {
-        question.outermost = (uintptr_t)outermost;
-        question.frames = frames;
-        question.capacity = capacity;
         atomic_store_explicit(&question.state, asked_is(thread), memory_order_release);
         syscall(SYS_tgkill, getpid(), thread, SIGURG);
         if (await_answer()) count = question.count;
-        atomic_store_explicit(&question.state, NO_QUESTION, memory_order_relaxed);
     } else {
         /* The program has set one since the check. */
         sigaction(SIGURG, &replaced, NULL);
@@ -242,7 +244,29 @@ unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void 
     return count;
 }
 
+unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity) {
+    if (capacity == 0 || !change_state(NO_QUESTION, PREPARING)) return 0;
+    question.outermost = (uintptr_t)outermost;
+    question.frames = frames;
+    question.capacity = capacity;
+    unsigned count = ask(thread);
+    set_state(NO_QUESTION);
+    return count;
+}
+
+void rl_forbid_questions(void) {
+    uint32_t state;
+    while (state = NO_QUESTION, !atomic_compare_exchange_strong(&question.state, &state, FORBIDDEN)) {
+        /* Its thread has not begun to answer. */
+        bool is_withdrawn = (state & ((1u << STATE_BITS) - 1)) == ASKED && change_state(state, WITHDRAWN);
+        syscall(SYS_futex, &question.state, (is_withdrawn ? FUTEX_WAKE : FUTEX_WAIT) | FUTEX_PRIVATE_FLAG, is_withdrawn ? INT_MAX : (int)state, NULL);
+    }
+}
+
+void rl_allow_questions(void) { atomic_store_explicit(&question.state, NO_QUESTION, memory_order_release); }
+
 void rl_forget_question(void) {
+    if (atomic_load_explicit(&question.state, memory_order_relaxed) == NO_QUESTION) return;
     atomic_store_explicit(&question.state, NO_QUESTION, memory_order_relaxed);
-    if (atomic_load_explicit(&question.is_installed, memory_order_relaxed)) uninstall();
+    uninstall();
 }

@@ -130,7 +130,7 @@ static void make_layer(int layer, const struct sigaction *below, int signal, str
     }
 }
 
-int rl_take_signal(int signal, rl_signal_function function) {
+static inline __attribute__((always_inline)) int take_signal(int signal, rl_signal_function function) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         if (signal == faults[i]) {
@@ -168,7 +168,7 @@ int rl_take_signal(int signal, rl_signal_function function) {
     }
 }
 
-void rl_give_back_signal(int signal) {
+static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     struct sigaction now, replaced;
     int layer = sigaction(signal, NULL, &now) == 0 ? layer_of(&now) : -1;
     if (layer < 0) {
@@ -197,4 +197,18 @@ void rl_give_back_signal(int signal) {
         sigaction(signal, &now, &replaced);
         if (is_same_action(&replaced, &last)) return;
     } while (!is_same_action(&replaced, &now));
+}
+
+/* The action of SIGURG is the library's own, and not the program's, while a thread is asked for its backtrace: such a question ends first. */
+int rl_take_signal(int signal, rl_signal_function function) {
+    if (signal == SIGURG) rl_forbid_questions();
+    int result = take_signal(signal, function);
+    if (signal == SIGURG) rl_allow_questions();
+    return result;
+}
+
+void rl_give_back_signal(int signal) {
+    if (signal == SIGURG) rl_forbid_questions();
+    give_back_signal(signal);
+    if (signal == SIGURG) rl_allow_questions();
 }

@@ -328,6 +328,60 @@ RL_TEST(the_child_of_fork_is_not_asked, "S-SLOW-12", "fork while a thread is ask
     ck_assert_int_eq((int)timer.value, 0);
 }
 
+/* While the watching thread is about to ask a thread, another one makes a source of the signal: until it has, or waits for the end of the question. */
+static pthread_t maker;
+static bool make_source_while_asked(long number, const long argument[6], long *result) {
+    (void)result;
+    if (number == SYS_futex && pthread_equal(pthread_self(), maker)) sem_post(&goes_on);
+    if (number != SYS_tgkill || argument[2] != SIGURG) return false;
+    sem_post(&asked);
+    while (sem_wait(&goes_on) != 0) {}
+    return false;
+}
+static RLSourceRef made_source;
+static int reports;
+static void count_report(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    reports++;
+}
+static void *make_source(void *loop) {
+    RLKernelEvent event = {.filter = kRLKernelFilterSignal, .ident = SIGURG};
+    while (sem_wait(&asked) != 0) {}
+    maker = pthread_self();
+    made_source = RLKernelEventSourceCreate(&event, count_report, NULL);
+    RLAddSource(loop, made_source, kRLDefaultMode);
+    hook_system_calls(NULL);
+    sem_post(&goes_on);
+    return NULL;
+}
+static void compute_until_made(Probe *self) {
+    (void)self;
+    while (!__atomic_load_n(&made_source, __ATOMIC_ACQUIRE) || count_of(&told.calls) == 0) {}
+}
+
+RL_TEST(a_source_of_sigurg_is_made_while_a_thread_is_asked, "S-SLOW-12 S-KEV-2 S-KEV-3",
+        "A source of SIGURG that is made while a thread is asked for its backtrace reports nothing of that, and gives back the action that the program had") {
+    if (!has_backtraces()) return;
+    static Probe timer = {.action = compute_until_made};
+    pthread_t thread;
+    sem_init(&asked, 0, 0), sem_init(&goes_on, 0, 0);
+    hook_system_calls(make_source_while_asked);
+    ck_assert_int_eq(pthread_create(&thread, NULL, make_source, RLGetCurrent()), 0);
+    watch(0.001);
+    add_timer(&timer, date_in(-1), 0, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    stop_watching();
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(reports, 0);
+    ck_assert_int_eq(raise(SIGURG), 0);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(reports, 1);
+    RLSourceInvalidate(made_source);
+    RLRelease(made_source);
+    expect_default_action(NULL);
+}
+
 static int ends_of_wait[2];
 static int thread_that_waits;
 static void wait_in_poll(Probe *self) {

@@ -31,6 +31,11 @@ unsigned rl_computing_backtrace(pid_t thread, const void *outermost, const void 
  * stack, as do all handlers that may interrupt any code, and a program that keeps a small one may never have used it. */
 bool rl_takes_questions(void) __attribute__((visibility("hidden")));
 
+/* Forbids such questions, and ends the one that is under way: afterwards the action of SIGURG is the program's, until they are allowed again.
+ * For one thread at a time. Waits at most while the asked thread, if it has begun, collects its answer. */
+void rl_forbid_questions(void) __attribute__((visibility("hidden")));
+void rl_allow_questions(void) __attribute__((visibility("hidden")));
+
 /* In the child of `fork`: no question is pending, and SIGURG has its default action. */
 void rl_forget_question(void) __attribute__((visibility("hidden")));
 
