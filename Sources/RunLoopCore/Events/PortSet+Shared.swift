@@ -29,6 +29,8 @@ struct NotifierPort: ~Copyable {
     /// Another number of the same instance, by which it is found if the client closed the first (S-FD-18). Sets that have the instance
     /// registered under the first number continue to report it. -1: there is none.
     var spare: Int32
+    /// Both are members of `OwnFiles`.
+    var areMembers: Bool
     /// How many sources of files are valid.
     var users: Int
     /// Distinguishes this instance from earlier ones, whose number it may have; never 0 while there is one.
@@ -45,11 +47,29 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     /// lost, its sources have to become invalid; a loop that finds `lostDescriptor` does that (S-KEV-11). Caller holds the lock.
     @inline(never)
     func isOpenLocked() -> Bool {
-        if rl_is_kind(pointee.descriptor, RL_INOTIFY) { return true }
+        if ownsLocked(pointee.descriptor) { return true }
         process.pointee.lostDescriptor.store(true, ordering: .relaxed)
-        pointee.descriptor = rl_is_kind(pointee.spare, RL_INOTIFY) ? pointee.spare : -1
-        pointee.spare = pointee.descriptor < 0 ? -1 : rl_dup_above(pointee.descriptor, 64)
+        pointee.descriptor = ownsLocked(pointee.spare) ? pointee.spare : -1
+        makeSpareLocked()
         return pointee.descriptor >= 0
+    }
+
+    /// Whether a number of the instance still names it.
+    @inline(always)
+    func ownsLocked(_ number: Int32) -> Bool { OwnFiles.has(number, RL_INOTIFY, isMember: pointee.areMembers) }
+
+    /// Another number in the place of one that was lost.
+    @inline(never)
+    func makeSpareLocked() {
+        pointee.spare = rl_dup_above(pointee.descriptor, 64)
+        pointee.areMembers = pointee.areMembers && (pointee.spare < 0 || OwnFiles.enter(pointee.spare))
+    }
+
+    /// Makes the second number of a new instance. Not members, with errno: the kernel has no room; with 0: there is no set.
+    @inline(always)
+    func enterNumbersLocked() {
+        pointee.areMembers = OwnFiles.enter(pointee.descriptor)
+        makeSpareLocked()
     }
 }
 

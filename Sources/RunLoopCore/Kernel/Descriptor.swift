@@ -11,10 +11,10 @@ func highNumber(_ descriptor: Int32) -> Int32 {
     return high
 }
 
-/// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18).
+/// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18). `isMember`: of `OwnFiles`.
 @inline(never)
-func closeOwn(_ descriptor: Int32, _ kind: rl_kind) {
-    if rl_is_kind(descriptor, kind) { rl_sys_close(descriptor) }
+func closeOwn(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool = false) {
+    if OwnFiles.has(descriptor, kind, isMember: isMember) { rl_sys_close(descriptor) }
 }
 
 /// Whether a descriptor is an eventfd or a timerfd, which has a count (S-SRC-46), by its name under /proc/self/fd.

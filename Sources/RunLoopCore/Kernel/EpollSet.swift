@@ -100,6 +100,7 @@ struct EpollSet {
 
     /// In the child of `fork`: makes a set of its own under the same number, which other code may have been given. If no second
     /// descriptor is available for that, the number may change.
+    @inline(never)
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
@@ -140,6 +141,22 @@ struct EpollSet {
         if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
         // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
+    }
+
+    /// Registers a descriptor for no events and without a token. False with errno if the kernel has no room; with 0 if the set was lost: no other
+    /// set gets it.
+    func add(_ port: Int32) -> Bool {
+        rl_set_errno(0)
+        return EpollSet.isOurs(set: descriptor) && rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, 0, 0) == 0
+    }
+
+    /// Whether a number names the file that was added under it; nil if the set was lost. Keeps errno.
+    @inline(always)
+    func has(_ port: Int32) -> Bool? {
+        let kept = rl_errno()
+        defer { rl_set_errno(kept) }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, 0, 0) == 0 { return true }
+        return EpollSet.isOurs(set: descriptor) ? false : nil
     }
 
     func unregister(_ port: Int32) {

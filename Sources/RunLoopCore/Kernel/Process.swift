@@ -59,6 +59,10 @@ struct Process: ~Copyable {
     var wakeMark: UInt64
     /// How many epoll sets there are. Guarded by `registryLock`.
     var wakeDescriptorUsers: Int
+    /// Guards the set of `OwnFiles`, except as said there, and how many sources use it. Taken before `registryLock`.
+    let ownFilesLock: Lock
+    var ownFiles: EpollSet
+    var ownFilesUsers: Int
     /// `RLSocketSetDefaultNameRegistryPortNumber`, xor the initial number.
     let nameRegistryPort: Atomic<UInt16>
     /// The key whose destructor is called when a thread ends.

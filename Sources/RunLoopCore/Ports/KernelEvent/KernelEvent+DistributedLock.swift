@@ -33,8 +33,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         guard let lock = object(OpaquePointer(bitPattern: pointee.ident), as: DistributedLock.self, "RLKernelEventSourceCreate"),
             pointee.fflags == 0, pointee.amount >= 0, pointee.amount <= 1 << 32
         else { return refuse() }
-        pointee.descriptor = makeLookTimer()
-        guard pointee.descriptor >= 0 else { return false }
+        guard own(makeLookTimer()) else { return false }
         lock.retain()
         pointee.data.store(Int64(pointee.descriptor) | KernelEventPointer.hasLock, ordering: .relaxed)
         guard let path = strdup(lock.pointee.file.path) else { trap("RLKernelEventSourceCreate", "out of memory") }
@@ -53,7 +52,8 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         var setting = itimerspec()
         // Not 0, which would stop it.
         setting.it_value = timespec(nanoseconds: Int64(milliseconds) * 1_000_000 + 1)
-        _ = timerfd_settime(Int32(truncatingIfNeeded: pointee.data.load(ordering: .relaxed)), 0, &setting, nil)
+        let timer = Int32(truncatingIfNeeded: pointee.data.load(ordering: .relaxed))
+        if OwnFiles.has(timer, RL_TIMER, isMember: pointee.isMember) { _ = timerfd_settime(timer, 0, &setting, nil) }
     }
 
     /// An event that came since the look began, when `count` was `last`, causes a look at once. It may come between any two lines here: so the timer is started

@@ -59,8 +59,13 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         if instance.pointee.users == 0 {
             instance.pointee.descriptor = Notifier.make()
             guard instance.pointee.descriptor >= 0 else { return false }
-            instance.pointee.spare = rl_dup_above(instance.pointee.descriptor, 64)
+            instance.enterNumbersLocked()
             instance.pointee.serial = Swift.max(instance.pointee.serial &+ 1, 1)
+            if !instance.pointee.areMembers && rl_errno() != 0 {
+                instance.pointee.users = 1
+                releaseLocked()
+                return false
+            }
         }
         instance.pointee.users += 1
         return true
@@ -69,8 +74,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func releaseLocked() {
         instance.pointee.users -= 1
         guard instance.pointee.users == 0 else { return }
-        closeOwn(instance.pointee.descriptor, RL_INOTIFY)
-        closeOwn(instance.pointee.spare, RL_INOTIFY)
+        closeOwn(instance.pointee.descriptor, RL_INOTIFY, isMember: instance.pointee.areMembers)
+        closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
         pointee.table.free()
     }
 
@@ -230,9 +235,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         instance.pointee.lock.resetInChild()
         guard instance.pointee.users > 0 else { return }
         _ = instance.isOpenLocked()
-        closeOwn(instance.pointee.spare, RL_INOTIFY)
+        closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
         let isMade = renewDescriptor(&instance.pointee.descriptor) { Notifier.make() }
-        instance.pointee.spare = rl_dup_above(instance.pointee.descriptor, 64)
         pointee.table.clear()
         forEachSource { $0.forEachWatch { $0.pointee.number = -1 } }
         if isMade {

@@ -15,8 +15,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let known = Note.exit.rawValue | Note.exitStatus.rawValue | Note.reap.rawValue
         guard let process = Int32(exactly: pointee.ident), process > 0, pointee.fflags & ~known == 0 else { return refuse() }
         pointee.flags |= RLKernelEventFlags.oneShot.rawValue
-        pointee.descriptor = highNumber(rl_pidfd_open(process))
-        return pointee.descriptor >= 0
+        return own(highNumber(rl_pidfd_open(process)))
     }
 
     fileprivate func readProcess(_ happened: inout RLKernelEvent) -> Bool {

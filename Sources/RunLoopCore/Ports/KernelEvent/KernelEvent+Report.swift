@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.lock.lockWord()
         var happened = blankEvent
         let kind = pointee.filter.pointee.watched.unsafelyUnwrapped.kind
-        let isLost = pointee.descriptor >= 0 && !rl_is_kind(pointee.descriptor, kind)
+        let isLost = pointee.descriptor >= 0 && !ownsDescriptor
         if isLost { pointee.descriptor = -1 }
         let mayReport = self.mayReport
         let descriptor = pointee.descriptor

@@ -46,8 +46,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             pointee.amount > 0 || (isAbsolute && pointee.amount == 0) || tellsClockSetOnly
         else { return refuse() }
         if isAbsolute { pointee.flags |= RLKernelEventFlags.oneShot.rawValue }
-        pointee.descriptor = makeTimer()
-        return pointee.descriptor >= 0 && arm(pointee.descriptor)
+        return own(makeTimer()) && arm(pointee.descriptor)
     }
 
     private func makeTimer() -> Int32 { highNumber(timerfd_create(clock, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }

@@ -84,7 +84,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         notifier.readLocked()
         // The other number is checked here, where time does not matter.
         let port = notifier.instance
-        if !rl_is_kind(port.pointee.spare, RL_INOTIFY) { port.pointee.spare = rl_dup_above(port.pointee.descriptor, 64) }
+        if !port.ownsLocked(port.pointee.spare) { port.makeSpareLocked() }
         vnode.enlist()
         let isOpen = vnode.open()
         notifier.unlock()

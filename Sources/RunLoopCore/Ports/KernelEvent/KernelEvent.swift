@@ -31,6 +31,10 @@ struct KernelEvent: ~Copyable, Listed {
 
     /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`.
     var descriptor: Int32
+    /// The descriptor is a member of `OwnFiles`. Written before other threads know the record, and in the child of `fork`.
+    var isMember: Bool
+    /// The source is a user of `OwnFiles`. Guarded by the registry's lock.
+    var usesFiles: Bool
     /// What a source of a file knows of it; nil: invalid. Guarded by the notifier's lock.
     var vnode: VnodePointer?
 
@@ -95,9 +99,10 @@ extension KernelEvent {
             guard let copy = strdup(path) else { trap("RLKernelEventSourceCreate", "out of memory") }
             record.pointee.path = copy
         }
-        guard filter.pointee.open(record) else {
+        record.pointee.usesFiles = filter.pointee.watched != nil || filter.pointee.takesPath
+        guard !record.pointee.usesFiles || OwnFiles.countUser(), filter.pointee.open(record) else {
             let error = rl_errno()
-            record.closeKernelObjects()
+            record.closeEvent()
             CRunLoopLinux.free(record.pointee.path)
             CRunLoopLinux.free(record)
             rl_set_errno(error)
@@ -156,16 +161,24 @@ extension KernelEvent {
         KernelEvents.shared.pointee.signalHandlers.store(0, ordering: .relaxed)
         KernelEvents.shared.pointee.all.forEach { record in
             record.pointee.lock.resetInChild()
+            if record.pointee.descriptor >= 0 && !record.ownsDescriptor { record.pointee.descriptor = -1 }
+            // Of the parent's set.
+            record.pointee.isMember = false
             record.pointee.filter.pointee.watched?.renewInChild?.call(record)
         }
         Notifier.shared.renewInChild()
+        OwnFiles.renewInChild()
+        if NotifierPort.shared.pointee.users > 0 { NotifierPort.shared.enterNumbersLocked() }
+        KernelEvents.shared.pointee.all.forEach { record in
+            if record.pointee.descriptor >= 0 { record.pointee.isMember = OwnFiles.enter(record.pointee.descriptor) }
+        }
     }
 
     /// The last step in the child of `fork`: sources that got no kernel object are invalid (S-KEV-11). No client code is called
     /// here, where its locks may be held for ever: a loop drops the references later and logs.
     private static func endLostInChild() {
         KernelEvents.shared.pointee.all.forEach { record in
-            if record.pointee.filter.pointee.watched?.renewInChild != nil && record.pointee.descriptor < 0 { record.lose() }
+            if record.pointee.filter.pointee.watched != nil && record.pointee.descriptor < 0 { record.lose() }
         }
         var vnode = Notifier.shared.pointee.sources
         while let current = vnode {
@@ -203,6 +216,21 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func refuse() -> Bool {
         rl_set_errno(EINVAL)
         return false
+    }
+
+    /// A new descriptor for the watch. False with errno if the kernel made none.
+    @inline(never)
+    func own(_ descriptor: Int32) -> Bool {
+        pointee.descriptor = descriptor
+        guard descriptor >= 0 else { return false }
+        pointee.isMember = OwnFiles.enter(descriptor)
+        return pointee.isMember || rl_errno() == 0
+    }
+
+    /// Whether the number is still that of the source's descriptor.
+    @inline(never)
+    var ownsDescriptor: Bool {
+        OwnFiles.has(pointee.descriptor, pointee.filter.pointee.watched.unsafelyUnwrapped.kind, isMember: pointee.isMember)
     }
 
     fileprivate func makeEventSource() -> SourcePointer {
@@ -246,7 +274,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // In this order, as in `EpollSet.close`.
         pointee.descriptor = -1
         rl_compiler_barrier()
-        if closing >= 0 { closeOwn(closing, kind) }
+        if closing >= 0 { closeOwn(closing, kind, isMember: pointee.isMember) }
         pointee.lock.unlockWord()
     }
 
@@ -259,6 +287,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func delist() {
         process.pointee.registryLock.lockWord()
         KernelEvents.shared.pointee.all.remove(self)
+        let usesFiles = pointee.usesFiles
+        pointee.usesFiles = false
         process.pointee.registryLock.unlockWord()
+        if usesFiles { OwnFiles.countUser(-1) }
     }
 }

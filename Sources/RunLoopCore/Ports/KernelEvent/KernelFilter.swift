@@ -51,6 +51,7 @@ struct KernelFilter {
         enter(.user, &entry)
         enter(.distributedLock, &entry)
         if let further { enter(further, &entry) }
+        OwnFiles.load()
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
     }
 
