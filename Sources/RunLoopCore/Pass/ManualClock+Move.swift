@@ -201,7 +201,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
         if hasTimers { return false }
         lookAgainIfForeign()
-        former?.release()
+        if let former {
+            // A thread that moves that clock, or another loop that falls asleep, may have found the loop before it got the new one: it would
+            // count as a loop with that clock that runs.
+            _ = former.settle(nil)
+            former.release()
+        }
         return true
     }
 

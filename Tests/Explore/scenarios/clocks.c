@@ -22,6 +22,10 @@ const struct scenario clock_scenarios[] = {
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / until u"},
     {"clock.automatic_loops_meet_stop", "S-CLK-9", "C=clock t=timer:3 u=timer:500",
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / run | T: stop M"},
+    /* A loop that gets a clock, or another one, while the clock is moved. */
+    {"clock.change_meets_advance", "S-CLK-2 S-CLK-7", "C=clock D=clock p=post", "L: loop; setclock C; post p / setclock D; once | T: advance C 5"},
+    {"clock.change_meets_automatic", "S-CLK-2 S-CLK-9", "C=clock D=clock p=post t=timer:3",
+     "L: loop; setclock C; post p / setclock D; once | M: loop; setclock C; automatic C; add t / until t"},
     {"clock.automatic_meets_descriptor", "S-CLK-9", "C=clock t=timer:3 D=port", "L: loop; setclock C; automatic C; add t; add D / until t | U: signal D"},
     {"clock.fork_meets_advance", "S-CLK-12", "C=clock t=timer:3", "F: loop; setclock C; add t / fork{advance C 5}; until t | T: advance C 5"},
     {"clock.automatic_meets_end_of_thread", "S-CLK-9 S-CLK-2", "C=clock t=timer:3 A=source",
