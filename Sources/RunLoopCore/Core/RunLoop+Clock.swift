@@ -36,7 +36,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     @inline(never)
     func settle(_ own: RunLoopPointer?) -> Bool {
         defer { tellSettled() }
-        guard pointee.isAutomatic.load(ordering: .relaxed) else { return false }
+        guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
         // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
         var next = Clock.never
         var allSleep = true
@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         process.pointee.registryLock.unlockWord()
         while let loop = next {
             next = loop.pointee.olderRecord
-            if loop.pointee.clock.load(ordering: .acquiring) == self { body(loop) }
+            if loop.pointee.clock.load(ordering: .sequentiallyConsistent) == self { body(loop) }
         }
     }
 }

@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func goOnLocked(in mode: ModePointer, to next: Int64?) -> Look.Facts {
         let clock = manualClock!
         var facts: Look.Facts = []
-        if clock.pointee.isAutomatic.load(ordering: .relaxed) { facts.insert(.pollsFirst) }
+        if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
         guard let next else { return facts }
         let target = clock.time
         let isReached = next != Clock.never && next <= target + ManualClock.slack
@@ -196,7 +196,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.clockTime = clock?.time ?? 0
             pointee.isClockStale = true
             pointee.nextInstant.store(Clock.never, ordering: .relaxed)
-            pointee.clock.store(clock, ordering: .releasing)
+            pointee.clock.store(clock, ordering: .sequentiallyConsistent)
         }
         unlock()
         if hasTimers { return false }

@@ -15,12 +15,13 @@ struct ManualClock: ~Copyable {
     /// By how much the moves in seconds exceeded the nanoseconds added to `target`, as the bits of a `Double`. Relaxed: of two
     /// concurrent moves one may be rounded.
     let remainder: Atomic<UInt64>
-    /// By how much its wall clock is ahead of its boot clock, in nanoseconds. Released and acquired, like the next, see `wallOffset`.
+    /// By how much its wall clock is ahead of its boot clock, in nanoseconds. Sequentially consistent with `RunLoop.clock`, like the next two; see
+    /// also `wallOffset`.
     let bootDistance: Atomic<Int64>
     /// For how long the machine was suspended, in nanoseconds: by so much the boot clock is ahead. A suspension changes this word alone, so
     /// that no thread finds the wall clock moved and the boot clock not.
     let suspended: Atomic<Int64>
-    /// Whether time goes on by itself when all loops sleep. Relaxed: each loop looks when it falls asleep.
+    /// Whether time goes on by itself when all loops sleep. Each loop looks when it falls asleep.
     let isAutomatic: Atomic<Bool>
     /// Counts how often a loop with the clock fell asleep or stopped running. Sequentially consistent with the wake words and `waiters`.
     let settled: Atomic<UInt32>
@@ -69,8 +70,8 @@ extension ManualClock: Object {
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
     var time: Int64 { pointee.target.load(ordering: .sequentiallyConsistent) }
-    var suspended: Int64 { pointee.suspended.load(ordering: .acquiring) }
-    var bootDistance: Int64 { pointee.bootDistance.load(ordering: .acquiring) }
+    var suspended: Int64 { pointee.suspended.load(ordering: .sequentiallyConsistent) }
+    var bootDistance: Int64 { pointee.bootDistance.load(ordering: .sequentiallyConsistent) }
     /// By how much the wall clock is ahead of the monotonic one. Never the sum of a word from before another thread's calls and one from
     /// after them.
     var wallOffset: Int64 {
@@ -131,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Dates from now on mean this time; instants that were set before stay (S-CLK-10).
     func setWallTime(_ date: Double) {
         pointee.bootDistance.store(
-            microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time - suspended, ordering: .releasing)
+            microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time - suspended, ordering: .sequentiallyConsistent)
     }
 
     /// The wall clock goes on, the monotonic one does not.
@@ -141,7 +142,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         var before = suspended
         while before + distance <= ManualClock.latest && Double(time + bootDistance + before) / 1e9 < Clock.latestDate {
             let (exchanged, original) = pointee.suspended.compareExchange(
-                expected: before, desired: before + distance, ordering: .acquiringAndReleasing)
+                expected: before, desired: before + distance, ordering: .sequentiallyConsistent)
             if exchanged { return }
             before = original
         }
