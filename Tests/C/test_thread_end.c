@@ -310,6 +310,25 @@ RL_TEST(a_run_in_an_exit_callback, "S-THREAD-4 S-THREAD-5 S-THREAD-16", "A run i
     }
 }
 
+static void return_at_once(RLThreadRef thread, void *unused) { (void)thread, (void)unused; }
+static void queue_too_late(RLThreadRef thread, void *unused) {
+    (void)unused;
+    queue_work(RLGetCurrent(), 1, 1, 1);
+    RLThreadStop(thread, true);
+}
+RL_TEST(a_stop_in_an_exit_callback, "S-THREAD-5 S-LOOP-10 S-PERF-11",
+        "What is queued before a stop that an exit callback makes is dropped: requests at the end of the thread, functions with the thread's object") {
+    RLThreadRef thread = RLThreadCreate(return_at_once, NULL, NULL);
+    ck_assert(RLThreadAddExitCallBack(thread, queue_too_late, NULL));
+    ck_assert(RLThreadStart(thread));
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_int_eq(functions + requests + ordered, 0);
+    ck_assert_int_eq(released, 2);
+    RLRelease(thread);
+    ck_assert_int_eq(functions + requests + ordered, 0);
+    ck_assert_int_eq(released, 3);
+}
+
 /* ---- runs and waits that begin when the thread is to end */
 
 static uint64_t count_runs(RLRunLoopRef loop) {

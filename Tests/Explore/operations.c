@@ -253,7 +253,7 @@ void make_item(struct item *item) {
     item->posted = item->dropped = item->freed = 0;
     item->written = 0;
     item->signal_begun = item->perform_begun = 0;
-    item->forgiven = item->ended_inside = false;
+    item->forgiven = item->ended_inside = item->is_leaving = false;
     item->calling = NULL;
     memset(item->inside, 0, sizeof item->inside);
     memset(item->was_inside, 0, sizeof item->was_inside);
@@ -941,6 +941,7 @@ static void do_priority(struct call *call) { (void)RLThreadChangePriority((RLThr
 
 static void call_at_exit(RLThreadRef thread, void *info) {
     struct item *item = info;
+    item->is_leaving = true;
     if (thread != item->object && item->object) fail("an exit callback of another thread");
     if (RLThreadIsFinished(thread)) fail("an exit callback after the end");
     __atomic_fetch_sub(&item->dropped, 1, __ATOMIC_SEQ_CST);

@@ -201,6 +201,15 @@ static void do_detach_new(struct call *call) {
 
 static RLThreadRef thread_of(struct call *call) { return (RLThreadRef)object_of(call); }
 
+/* Queues a function and stops the thread: in time, unless the thread's exit callbacks have begun. */
+static void do_queue_stop(struct call *call) {
+    struct item *post = call->item[1];
+    post->posted++;
+    RLPerformFunction(RLThreadGetRunLoop(thread_of(call)), kRLDefaultMode, perform_post, post, release_post);
+    RLThreadStop(thread_of(call), true);
+    if (call->item[0]->is_leaving) post->forgiven = true;
+}
+
 /* What can be set until the start. */
 static void do_prepare(struct call *call) {
     RLThreadSetName(thread_of(call), "a name");
@@ -264,6 +273,7 @@ const struct operation look_operations[] = {
     {"traced", "RLIsTracing", do_traced, false},
     {"onloopin", "RLPerformOnLoopInModes", do_on_loop_in, true},
     {"afterin", "RLPerformAfterDelayInModes", do_after_in, true},
+    {"queuestop", "RLThreadStop RLThreadGetRunLoop RLPerformFunction", do_queue_stop, false},
     {"prepare", "RLThreadSetName RLThreadSetStackSize RLThreadSetPriority RLThreadGetStackSize RLThreadGetPriority", do_prepare, false},
     {"threadname", "RLThreadGetName", do_thread_name, false},
     {"state", "RLThreadIsFinished RLThreadIsExecuting RLThreadIsCancelled", do_state, false},

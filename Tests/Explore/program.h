@@ -70,6 +70,7 @@ struct item {
     struct thread *calling;     /* the thread that its callback runs on */
     bool ended_inside;          /* it was invalidated in its own callback, which may release its info */
     bool forgiven;              /* it was cancelled, or its loop ended: it need not be performed */
+    bool is_leaving;            /* of a thread: its first exit callback has begun */
     uint64_t signal_begun, perform_begun;
 };
 

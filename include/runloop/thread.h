@@ -178,7 +178,10 @@ RL_EXPORT void RLThreadStop(RLThreadRef RL_NULLABLE thread, bool performsQueued)
  * Functions of RLPerformFunction for the default or the common modes, and requests of
  * RLPerformOnLoop and RLPerformInOrder for them, that were queued before the first such call are
  * performed: by these runs or, what they leave, by a last run in the default mode, after the body.
- * A limit of RLSetPassLimit puts off none of them. What is queued later is dropped, and released.
+ * A limit of RLSetPassLimit puts off none of them. What is queued later is dropped; so is all that is
+ * left if the call comes when the exit callbacks have begun or, without any, the body has returned. A
+ * request that is dropped is released when the thread ends, a function when the loop is freed, which
+ * the thread's object retains.
  * Returns: as RLThreadJoin; on the thread itself false, after cancelling it and stopping its run.
  * Threads: any. Reentrancy: call-outs too; calls no call-out on this thread.
  * CF: none. Since 0.1.

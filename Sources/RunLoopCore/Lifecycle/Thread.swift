@@ -254,15 +254,13 @@ extension UnsafeMutablePointer where Pointee == Thread {
         } else {
             live(in: loop)
         }
-        let flags = pointee.flags.load(ordering: .sequentiallyConsistent)
-        // The marker may not have been performed. What is called from now on, also by exit callbacks, may run the loop.
-        if pointee.body == nil || isStopped { loop.endRuns() }
-        if flags & (ThreadFlags.ending | ThreadFlags.dropping) == ThreadFlags.ending { drain(loop) }
-        finish()
+        // What is called from now on, also by exit callbacks, may run the loop.
+        if pointee.body == nil { loop.endRuns() }
+        finish(afterBodyIn: loop)
     }
 
     /// Whether `stop` or `end` was called.
-    private var isStopped: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & (ThreadFlags.ending | ThreadFlags.dropping) != 0 }
+    var isStopped: Bool { pointee.flags.load(ordering: .sequentiallyConsistent) & (ThreadFlags.ending | ThreadFlags.dropping) != 0 }
 
     /// Makes the loop; from now on the thread counts as executing.
     private func begin() -> RunLoopPointer {
@@ -284,9 +282,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return current.begin()
     }
 
-    /// The thread's last use of its object. If a callback ends the thread, the end of the loop calls this (S-LOOP-19).
-    func finish() {
-        callExitCallbacks()
+    /// The thread's last use of its object. If a callback ends the thread, the end of the loop calls this (S-LOOP-19), without a loop.
+    func finish(afterBodyIn loop: RunLoopPointer? = nil) {
+        callExitCallbacks(afterBodyIn: loop)
         let isReleased = pointee.flags.bitwiseOr(ThreadFlags.released, ordering: .relaxed).oldValue & ThreadFlags.released != 0
         if !isReleased, let release = pointee.release { callOutPerformedRelease(release, pointee.info) }
         change(to: ThreadPhase.finished)
@@ -308,8 +306,11 @@ extension UnsafeMutablePointer where Pointee == Thread {
     }
 
     /// Performs what the thread's runs have left of what was queued before `end`: they were in other modes, had a limit, or were stopped in
-    /// the middle of a pass. A thread that sees the flag `ending` sees all of that, so one pass is enough.
-    private func drain(_ loop: RunLoopPointer) {
+    /// the middle of a pass. A thread that sees the flag `ending` sees all of that, so one pass is enough. Not after a `stop` that drops it.
+    func drain(_ loop: RunLoopPointer) {
+        // The marker may not have been performed.
+        loop.endRuns()
+        if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.dropping != 0 { return }
         let mode = loop.pointee.defaultMode
         guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
         // There is no later pass for what a limit would put off.

@@ -159,11 +159,24 @@ extension UnsafeMutablePointer where Pointee == Thread {
         return nil
     }
 
-    /// A callback may end the thread; then this is called again.
-    func callExitCallbacks() {
+    /// After a body that has returned to its loop what `end` asks for comes first. A callback may end the thread; then this is called again.
+    func callExitCallbacks(afterBodyIn loop: RunLoopPointer?) {
+        var loop = loop
+        if let last = loop, isStopped {
+            drain(last)
+            loop = nil
+        }
         while let callback = takeExitCallback() {
             let (function, info) = (callback.pointee.function, callback.pointee.info)
             CRunLoopLinux.free(callback)
+            // Once more, right before the first is called: from then on it is too late for `end` (S-THREAD-5).
+            if let last = loop, isStopped {
+                _ = addExitCallback(function, info)
+                drain(last)
+                loop = nil
+                continue
+            }
+            loop = nil
             callOutThread(function, handle, info)
         }
     }

@@ -95,6 +95,7 @@ const struct scenario sync_scenarios[] = {
     {"thread.stop_meets_start", "S-THREAD-5 S-THREAD-18", "W=thread:1", "T: start W; join W | U: stopthread W"},
     {"thread.stop_meets_end", "S-THREAD-5 S-THREAD-18", "W=thread:1", "T: start W / stopthread W | U: endthread W"},
     {"thread.stop_meets_fork", "S-THREAD-8 S-THREAD-18", "W=thread:1", "L: loop / fork{stopthread W; join W}; stopthread W; join W | T: start W"},
+    {"thread.stop_meets_exit_callbacks", "S-THREAD-5 S-THREAD-16", "W=thread p=post", "T: exitcall W / start W; queuestop W p; join W"},
     {"thread.result_meets_end", "S-THREAD-10", "W=thread{setresult W}", "T: start W; join W; result W | U: result W; result W"},
     {"thread.result_meets_fork", "S-THREAD-8 S-THREAD-10", "W=thread{setresult W}", "L: loop / fork{state W} | T: start W; join W; result W"},
     {"thread.priority_meets_end", "S-THREAD-12", "W=thread", "T: start W; join W | U: priority W; priority W"},
