@@ -4,6 +4,7 @@
 #include "support_share.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +72,35 @@ RL_TEST(without_a_safe_directory_nothing_is_shared, "S-OUT-1 S-OUT-2 S-MSG-47",
 
 /* A program of its own, of which the environment is read when it begins. */
 static void forget(RLTimerRef timer, void *info) { (void)timer, (void)info; }
+static void do_nothing(void *unused) { (void)unused; }
+static void *pass_once(void *meeting) {
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, do_nothing, NULL, NULL);
+    if (meeting) pthread_barrier_wait(meeting);
+    RLRunInMode(kRLDefaultMode, 0.001, false);
+    return NULL;
+}
+/* Loops that look for the first time at once. */
+enum { loops = 4 };
+static void pass_in_threads(void) {
+    pthread_barrier_t meeting;
+    pthread_barrier_init(&meeting, NULL, loops);
+    pthread_t threads[loops];
+    for (int i = 0; i < loops; i++) pthread_create(&threads[i], NULL, pass_once, &meeting);
+    for (int i = 0; i < loops; i++) pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&meeting);
+}
 __attribute__((constructor)) static void run_as_program(void) {
-    if (!getenv("SHARE_TEST_PROGRAM")) return;
+    const char *what = getenv("SHARE_TEST_PROGRAM");
+    if (!what) return;
+    if (strcmp(what, "loops") == 0) {
+        pass_in_threads();
+        _exit(0);
+    }
+    if (strncmp(what, "set", 3) == 0) {
+        RLSetShared(strcmp(what, "set0") != 0);
+        pass_once(NULL);
+        _exit(0);
+    }
     RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 1e6, 0, 0, 0, forget, NULL);
     RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
     RLRunInMode(kRLDefaultMode, 1e6, false);
@@ -118,6 +146,35 @@ RL_TEST(an_odd_value_is_logged, "S-OUT-1", "A value of RUNLOOP_SHARE that is nei
     ChildResult result = run_child(run_misread, NULL);
     ck_assert_str_eq(result.output, "RLSetShared: RUNLOOP_SHARE is neither 0 nor 1\n");
     ck_assert_int_eq(share_connect(0), -1);
+}
+
+/* S-FD-18: a line of its own says that a descriptor was lost. */
+static void become_shared_program(void *what) {
+    setenv("SHARE_TEST_PROGRAM", what, 1);
+    setenv("RUNLOOP_SHARE", "1", 1);
+    become_program(NULL);
+}
+RL_TEST(a_call_before_the_first_wait, "S-OUT-1 S-FD-18", "A program with RUNLOOP_SHARE=1 that calls RLSetShared before a loop waits has lost nothing, and logs nothing") {
+    share_alone();
+    ck_assert_str_eq(run_child(become_shared_program, "set1").output, "");
+    ck_assert_str_eq(run_child(become_shared_program, "set0").output, "");
+}
+RL_TEST(several_loops_wait_for_the_first_time, "S-OUT-1 S-FD-18", "Loops of which all find the request of RUNLOOP_SHARE=1 log nothing") {
+    share_alone();
+    for (int round = 0; round < 20; round++) ck_assert_str_eq(run_child(become_shared_program, "loops").output, "");
+}
+
+static void share_again(void *unused) {
+    RLSetShared(true);
+    pass_once(unused);
+    RLSetShared(false);
+    pass_once(unused);
+}
+RL_TEST(a_call_in_the_child_before_its_first_wait, "S-OUT-1 S-FD-18", "The child of a shared process that calls RLSetShared before its loop waits logs nothing") {
+    share_alone();
+    ck_assert(RLSetShared(true));
+    ck_assert_str_eq(run_child(share_again, NULL).output, "");
+    RLSetShared(false);
 }
 
 RL_TEST(numbers_of_dead_processes_are_used_again, "S-OUT-2", "Each shared process has the least number that no living one has") {

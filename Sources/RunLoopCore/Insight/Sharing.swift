@@ -11,6 +11,8 @@ struct Sharing: ~Copyable {
     var isWanted: Bool
     /// The environment variable is neither yes nor no.
     var isMisread: Bool
+    /// `lostDescriptor` was set for a request, which a call may answer before a loop finds it.
+    var isAnnounced: Bool
     /// The service that answers; nil: none does.
     var current: SharingServicePointer?
     /// The current service and those that are about to end.
@@ -42,12 +44,13 @@ struct Sharing: ~Copyable {
         return problem == nil
     }
 
-    /// Called by a waiting loop: begins the service if that was requested. True if the service was to be begun.
+    /// Called by a waiting loop: begins the service if that was requested. True if the loop was to find that.
     static func begin() -> Bool {
         shared.pointee.lock.lockWord()
         let isMisread = shared.pointee.isMisread
         shared.pointee.isMisread = false
-        let isDue = isMisread || shared.pointee.isWanted && shared.pointee.current == nil
+        let isDue = shared.pointee.isAnnounced || shared.pointee.isWanted && shared.pointee.current == nil
+        shared.pointee.isAnnounced = false
         let problem = beginLocked()
         shared.pointee.lock.unlockWord()
         if let problem { tell(problem) }
@@ -99,7 +102,7 @@ struct Sharing: ~Copyable {
         guard let value = rl_environment("RUNLOOP_SHARE"), value[0] != 0, strcmp(value, "0") != 0 else { return }
         shared.pointee.isWanted = strcmp(value, "1") == 0
         shared.pointee.isMisread = !shared.pointee.isWanted
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        announceLocked()
     }
 
     /// In the child of `fork`, where the services' threads do not exist.
@@ -109,6 +112,12 @@ struct Sharing: ~Copyable {
         shared.pointee.services = RecordList()
         shared.pointee.current = nil
         RunLoop.ofThread?.setAccounting(false, for: AccountingAsker.peer)
-        if shared.pointee.isWanted { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+        if shared.pointee.isWanted { announceLocked() }
+    }
+
+    /// Has a waiting loop call `begin`.
+    private static func announceLocked() {
+        shared.pointee.isAnnounced = true
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 }

@@ -239,7 +239,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func tellLosses() {
-        process.pointee.lostDescriptor.store(false, ordering: .relaxed)
+        // Another loop may have found it at the same time.
+        guard process.pointee.lostDescriptor.exchange(false, ordering: .relaxed) else { return }
         if process.pointee.tellLost?() != true {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
