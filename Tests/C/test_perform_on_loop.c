@@ -83,6 +83,21 @@ RL_TEST(next_pass, "S-PERF-12", "A request that a request makes is performed in 
     ck_assert_msg(strncmp(trace_text, "E BT BS r b BT BS r BT BS r BT", 30) == 0, "%s", trace_text);
 }
 
+static void run_in_request(void *unused) {
+    (void)unused;
+    trace("r");
+    ck_assert_int_eq(RLRunInMode(kRLDefaultMode, 1000, false), kRLRunFinished);
+    trace("-r");
+}
+
+RL_TEST(the_rest_of_a_batch, "S-PERF-12 S-BLK-15", "A run in a request does not see the requests behind it, which do not keep its mode from being empty") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLPerformOnLoop(loop, kRLDefaultMode, run_in_request, NULL, NULL, false);
+    RLPerformOnLoop(loop, kRLDefaultMode, record, "b", NULL, false);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    expect_trace("r -r b");
+}
+
 RL_TEST(inline_on_the_same_thread, "S-PERF-4 S-PERF-7",
         "Waiting on the same thread performs inline, whatever mode is named or runs; without a mode nothing is performed, waiting or not") {
     RLRunLoopRef loop = RLGetCurrent();
