@@ -87,6 +87,7 @@ soak:
 	scripts/install-deps
 	cmake -S . -B build -G Ninja
 	ninja -C build -j $(JOBS)
+	swift build -j $(JOBS) --product RunLoopTestMachine
 	scripts/soak build; result=$$?; scripts/reliability build/soak.json Docs/reliability.md; exit $$result
 
 # Programs that are too large for check: Tcl on CoreFoundation's names, adapters with large peers; some ten minutes.

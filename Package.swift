@@ -121,6 +121,7 @@ let package = Package(
         .executableTarget(name: "RunLoopTestHosting", dependencies: ["RunLoopKitFoundation"], path: "Tests/Programs/Hosting"),
         .executableTarget(name: "RunLoopTestEchoClients", path: "Tests/Programs/Echo"),
         .executableTarget(name: "RunLoopTestForks", dependencies: ["RunLoopKit", "RunLoopTestSymbols"], path: "Tests/Programs/Forks"),
+        .executableTarget(name: "RunLoopTestMachine", dependencies: ["RunLoopKit"], path: "Tests/Programs/Machine", exclude: ["README.md"]),
         .executableTarget(
             name: "RunLoopTestFirstUses", dependencies: ["RunLoopKitXCTest", "RunLoopTestSymbols"], path: "Tests/Programs/FirstUses"),
         .target(name: "RunLoopTestSymbols", path: "Tests/Programs/Symbols"),
@@ -129,7 +130,7 @@ let package = Package(
             dependencies: [
                 "RunLoopExampleApp", "RunLoopExampleActorOnLoop", "RunLoopExampleExitNow", "RunLoopExampleThreads", "RunLoopExampleLocks",
                 "RunLoopExampleAtomics", "RunLoopExampleLineServer", "RunLoopExampleEchoServer", "RunLoopExampleTutorial",
-                "RunLoopTestEchoClients", "RunLoopTestMainQueue", "RunLoopTestForks", "RunLoopTestFirstUses", "RunLoopTestHosting",
+                "RunLoopTestEchoClients", "RunLoopTestMainQueue", "RunLoopTestForks", "RunLoopTestFirstUses", "RunLoopTestHosting", "RunLoopTestMachine",
             ] + tutorialStepTargets.map { .byName(name: $0) },
             path: "Tests/ExampleTests"),
     ] + zip(tutorialSteps, tutorialStepTargets).map { step, target in

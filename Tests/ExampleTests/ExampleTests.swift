@@ -4,11 +4,12 @@ import Foundation
 import Testing
 
 /// Runs a program of the package; what it wrote and how it ended.
-private func run(_ name: String, interruptAt line: String? = nil) throws -> (lines: [String], status: Int32) {
+private func run(_ name: String, _ arguments: [String] = [], interruptAt line: String? = nil) throws -> (lines: [String], status: Int32) {
     let bundle = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
     let folder = URL(fileURLWithPath: bundle).deletingLastPathComponent()
     let process = Process()
     process.executableURL = folder.appendingPathComponent(name)
+    process.arguments = arguments
     let pipe = Pipe()
     process.standardOutput = pipe
     try process.run()
@@ -283,6 +284,27 @@ private final class LineClient {
         let (lines, status) = try run("RunLoopTestFirstUses")
         #expect(status == 0)
         #expect(lines == ["made before a fork: all"])
+    }
+
+    @Test(
+        """
+        Random programs of tasks, actors and threads with loops do what the model of the rules does, each time other ones: \
+        S-NEST-7 S-NEST-8 S-THREAD-5 S-THREAD-18 S-LOOP-7 S-LOOP-10
+        """)
+    func machine() throws {
+        let seed = Int.random(in: 1..<1 << 40)
+        let scale = ProcessInfo.processInfo.environment["RL_STRESS_SCALE"].flatMap(Int.init) ?? 1
+        let count = max(800 / max(scale, 1), 20)
+        let (lines, status) = try run("RunLoopTestMachine", ["--seed", "\(seed)", "--count", "\(count)"])
+        #expect(status == 0, "\(lines.joined(separator: "\n"))")
+        #expect(lines.last == "\(count) passed, 0 failed")
+    }
+
+    @Test("The machine of random programs finds a closure that is left out")
+    func machineDetects() throws {
+        let (lines, status) = try run("RunLoopTestMachine", ["--seed", "1", "--count", "5", "--plant"])
+        #expect(status == 1)
+        #expect(lines.contains { $0.hasPrefix("wrong: ") && $0.contains("called 0 times, expected 1...1") })
     }
 }
 
