@@ -9,8 +9,9 @@ extension RunLoop {
     ///
     ///     let sum = try await loop.call { table.sum() }
     ///
-    /// The closure is queued for the common modes, behind what is queued already, and the loop is woken. It does not
-    /// count as a handled source, and is never called before this call suspends. ``perform(_:)`` queues a closure and returns.
+    /// The closure is queued for the common modes, behind the awaited closures, actors' and tasks' jobs that are queued already, and the loop
+    /// is woken. Of closures of ``perform(_:)`` that are queued it may overtake those that were queued after the first of these (S-NEST-7). It
+    /// does not count as a handled source, and is never called before this call suspends. ``perform(_:)`` queues a closure and returns.
     ///
     /// - Parameters:
     ///   - isolation: the caller's actor, on which the caller continues; leave it out.
