@@ -84,6 +84,14 @@ struct Generator {
         return .end(random.below(program.threads.count), kind)
     }
 
+    private mutating func burst() -> Step {
+        let loop = loop()
+        let ends = loop < program.threads.count && random.isOne(of: 4)
+        // More than a drain does at once, or not.
+        let count = 1 + random.below(random.isOne(of: ends ? 2 : 8) ? 150 : 8)
+        return .burst(loop, count: count, ending: ends ? [.stop, .stop, .cancel].randomElement(using: &random)! : nil)
+    }
+
     private mutating func step(depth: Int) -> Step {
         switch random.below(depth < 3 ? 40 : 34) {
         case 0...3:
@@ -92,7 +100,7 @@ struct Generator {
         case 4...7: return .perform(loop(), Form.allCases.randomElement(using: &random)!)
         case 8: return .performAndWait(loop())
         case 9: return .performLater(loop())
-        case 10: return .burst(loop(), count: 1 + random.below(random.isOne(of: 8) ? 150 : 8))
+        case 10: return burst()
         case 11, 12: return .visit(actor(), actor())
         case 13: return hasExit ? .yield : .runInJob(loop())
         case 14: return .sleep(microseconds: random.below(500))

@@ -37,8 +37,8 @@ indirect enum Step: Sendable {
     case perform(Int, Form)
     case performAndWait(Int)
     case performLater(Int)
-    /// So many tasks that prefer the loop, made one after the other.
-    case burst(Int, count: Int)
+    /// So many tasks that prefer the loop, made one after the other, and with each third a queued closure; then the thread may be told to end.
+    case burst(Int, count: Int, ending: Ending?)
     case onActor(Int, [Step])
     /// The first actor calls the second, which calls the first.
     case visit(Int, Int)
@@ -110,7 +110,12 @@ struct Program: Sendable {
     /// The loops whose threads the program may end.
     var mayEnd: [Bool] {
         var result = Array(repeating: false, count: loopCount)
-        visit { if case .end(let loop, _) = $0 { result[loop] = true } }
+        visit { step in
+            switch step {
+            case .end(let loop, _), .burst(let loop, _, .some): result[loop] = true
+            default: break
+            }
+        }
         return result
     }
 

@@ -31,7 +31,7 @@ extension World {
         case .perform(let loop, let form): perform(form, on: places[loop], name, context.trail)
         case .performAndWait(let loop): await performAndWait(on: places[loop], name)
         case .performLater(let loop): performLater(on: places[loop], name)
-        case .burst(let loop, let count): await burst(count, on: places[loop], name)
+        case .burst(let loop, let count, let ending): await burst(count, on: places[loop], ending, name, context.trail)
         case .onActor(let actor, let inner):
             let owner = owners[actor]
             await owner.execute(inner, in: self, Context(trail: context.trail, owner: owner))
@@ -210,9 +210,12 @@ extension World {
         expect(name, on: place) { entry.count == 1 }
     }
 
-    private func burst(_ count: Int, on place: Place, _ name: String, isolation: isolated (any Actor)? = #isolation) async {
+    private func burst(
+        _ count: Int, on place: Place, _ ending: Ending?, _ name: String, _ trail: Trail, isolation: isolated (any Actor)? = #isolation
+    ) async {
         let order = Order()
         var tasks: [Task<Void, Never>] = []
+        if ending != nil { place.loop.perform(waitsFor: 200) }
         for number in 1...count {
             let token = Token()
             // What was queued before the first call that ends the thread is done there, unless the thread drops it (S-NEST-8).
@@ -225,7 +228,9 @@ extension World {
                     order.arrive(number, name)
                 })
             early.note(place)
+            if number % 3 == 0 { perform(Form.allCases[number / 3 % 4], on: place, name, trail) }
         }
+        if let ending { await place.end(ending) }
         for task in tasks { await task.value }
     }
 
@@ -238,6 +243,18 @@ extension World {
         } catch {
             checkError(error, places, name)
         }
+    }
+}
+
+extension RunLoop {
+    /// Keeps the thread for so many microseconds.
+    fileprivate func perform(waitsFor microseconds: Int) {
+        let token = Token()
+        perform {
+            token.touch()
+            compute(microseconds: microseconds)
+        }
+        wakeUp()
     }
 }
 
