@@ -22,6 +22,7 @@ final class Place: Sendable {
     /// Set when the wait for the thread's end has returned.
     let isGone = Atomic(false)
     private let jobs = Atomic(0)
+    private let sections = Atomic(0)
     private let owners = Mutex<[Owner]>([])
     let mayNest: Bool
 
@@ -79,7 +80,8 @@ final class Place: Sendable {
             let thread = anyThread
             check(thread?.isFinished ?? true, "\(name()): a job of loop \(number) on another thread, before its own has finished")
         }
-        for _ in 0..<20 { sched_yield() }
+        // Now and then for as long as others want the processor.
+        if sections.add(1, ordering: .relaxed).newValue % 16 == 0 { sched_yield() } else { compute(microseconds: 1) }
         jobs.store(0, ordering: .releasing)
     }
 
