@@ -294,7 +294,7 @@ private final class LineClient {
     func machine() throws {
         let seed = Int.random(in: 1..<1 << 40)
         let scale = ProcessInfo.processInfo.environment["RL_STRESS_SCALE"].flatMap(Int.init) ?? 1
-        let count = max(800 / max(scale, 1), 20)
+        let count = max(400 / max(scale, 1), 20)
         let (lines, status) = try run("RunLoopTestMachine", ["--seed", "\(seed)", "--count", "\(count)"])
         #expect(status == 0, "\(lines.joined(separator: "\n"))")
         #expect(lines.last == "\(count) passed, 0 failed")
