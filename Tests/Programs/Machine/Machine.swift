@@ -90,8 +90,12 @@ struct Machine {
         let world = World(program, places, clock, isPlanted: isPlanted)
         current.withLock { $0.world = world }
         let mover = Task.detached {
+            // No slower than the system's clock, by which the dates of some timers are made.
+            var last = ContinuousClock.now
             while !Task.isCancelled {
-                clock.advance(by: .microseconds(200))
+                let now = ContinuousClock.now
+                clock.advance(by: max(now - last, .microseconds(200)))
+                last = now
                 try? await Task.sleep(for: .microseconds(100))
             }
         }
