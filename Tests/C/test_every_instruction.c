@@ -5,9 +5,11 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <runloop/share.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #if defined(__x86_64__) && !defined(WITH_THREAD_SANITIZER) && !defined(WITH_ADDRESS_SANITIZER)
 
@@ -218,6 +220,61 @@ RL_TEST(a_post_is_held_up_at_any_instruction, "S-WAKE-1",
     thread_join(other);
     RLStop(polling.loop);
     thread_join(polling.thread);
+}
+
+/* Loops that look for what was lost, and find a request */
+
+static void end_run(RLObserverRef observer, RLActivity activity, void *unused) {
+    (void)observer, (void)activity, (void)unused;
+    RLStop(RLGetCurrent());
+}
+static void prepare_look(void) {
+    RLObserverRef observer = RLObserverCreate(kRLBeforeWaiting, true, 0, end_run, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    RLRelease(observer);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+}
+/* A run that looks and does not sleep. */
+static void look(void) { RLRunInMode(kRLDefaultMode, 1e6, false); }
+static void look_elsewhere(void) {
+    prepare_look();
+    look();
+}
+static void expect_no_line(const char *line, void *unused) {
+    (void)line, (void)unused;
+    _exit(1);
+}
+static void ignore_step(void) {}
+/* In the child of a fork, which has a request to show its loops that the first look finds. */
+static void look_in_two_threads(long instructions) {
+    RLSetLogHandler(expect_no_line, NULL);
+    other_call = look_elsewhere;
+    thread_start(make_calls, NULL);
+    interrupt(look, instructions, ask_other);
+    _exit(0);
+}
+
+RL_TEST(two_loops_find_a_request, "S-OUT-7 S-FD-18",
+        "At any instruction of a loop's look another loop may find the request to share with which a forked child begins: neither reports a lost descriptor") {
+    char directory[] = "/tmp/rl-share-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    setenv("XDG_RUNTIME_DIR", directory, 1);
+    ck_assert(RLSetShared(true));
+    prepare_look();
+    look();
+    begin_steps(LONG_MAX, ignore_step);
+    look();
+    end_steps();
+    const long count = LONG_MAX - steps_left;
+    /* In the first half the run begins. */
+    for (long instructions = count / 2; instructions <= count; instructions++) {
+        const pid_t child = fork();
+        if (child == 0) look_in_two_threads(instructions);
+        int status;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    RLSetShared(false);
 }
 
 #endif

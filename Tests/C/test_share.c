@@ -4,12 +4,10 @@
 #include "support_share.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,32 +71,16 @@ RL_TEST(without_a_safe_directory_nothing_is_shared, "S-OUT-1 S-OUT-2 S-MSG-47",
 /* A program of its own, of which the environment is read when it begins. */
 static void forget(RLTimerRef timer, void *info) { (void)timer, (void)info; }
 static void do_nothing(void *unused) { (void)unused; }
-static void *pass_once(void *meeting) {
+static void wait_once(void) {
     RLPerformFunction(RLGetCurrent(), kRLDefaultMode, do_nothing, NULL, NULL);
-    if (meeting) pthread_barrier_wait(meeting);
     RLRunInMode(kRLDefaultMode, 0.001, false);
-    return NULL;
-}
-/* Loops that look for the first time at once. */
-enum { loops = 4 };
-static void pass_in_threads(void) {
-    pthread_barrier_t meeting;
-    pthread_barrier_init(&meeting, NULL, loops);
-    pthread_t threads[loops];
-    for (int i = 0; i < loops; i++) pthread_create(&threads[i], NULL, pass_once, &meeting);
-    for (int i = 0; i < loops; i++) pthread_join(threads[i], NULL);
-    pthread_barrier_destroy(&meeting);
 }
 __attribute__((constructor)) static void run_as_program(void) {
     const char *what = getenv("SHARE_TEST_PROGRAM");
     if (!what) return;
-    if (strcmp(what, "loops") == 0) {
-        pass_in_threads();
-        _exit(0);
-    }
     if (strncmp(what, "set", 3) == 0) {
         RLSetShared(strcmp(what, "set0") != 0);
-        pass_once(NULL);
+        wait_once();
         _exit(0);
     }
     RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 1e6, 0, 0, 0, forget, NULL);
@@ -159,16 +141,13 @@ RL_TEST(a_call_before_the_first_wait, "S-OUT-1 S-FD-18", "A program with RUNLOOP
     ck_assert_str_eq(run_child(become_shared_program, "set1").output, "");
     ck_assert_str_eq(run_child(become_shared_program, "set0").output, "");
 }
-RL_TEST(several_loops_wait_for_the_first_time, "S-OUT-1 S-FD-18", "Loops of which all find the request of RUNLOOP_SHARE=1 log nothing") {
-    share_alone();
-    for (int round = 0; round < 20; round++) ck_assert_str_eq(run_child(become_shared_program, "loops").output, "");
-}
 
 static void share_again(void *unused) {
+    (void)unused;
     RLSetShared(true);
-    pass_once(unused);
+    wait_once();
     RLSetShared(false);
-    pass_once(unused);
+    wait_once();
 }
 RL_TEST(a_call_in_the_child_before_its_first_wait, "S-OUT-1 S-FD-18", "The child of a shared process that calls RLSetShared before its loop waits logs nothing") {
     share_alone();
@@ -364,24 +343,4 @@ RL_TEST(a_loop_that_ends_leaves_nothing_measured, "S-OUT-6", "A loop in the memo
         while (RLIsAccounting(RLGetCurrent())) take_time(0.001);
     }
     close(connection);
-}
-
-RL_TEST(low_limits_do_not_silence_it, "S-OUT-8", "A process that may have no more descriptors than it has connections for others still answers on them") {
-    share_alone();
-    ck_assert(RLSetShared(true));
-    const int connection = share_connect(0);
-    char *answer = share_ask(connection, "statistics");
-    ck_assert_ptr_nonnull(answer);
-    free(answer);
-    struct rlimit old;
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
-    const struct rlimit low = {4, old.rlim_max};
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
-    answer = share_ask(connection, "statistics");
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
-    ck_assert_ptr_nonnull(answer);
-    free(answer);
-    close(connection);
-    ck_assert(RLSetShared(false));
-    wait_for_end();
 }
