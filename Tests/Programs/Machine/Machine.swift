@@ -90,11 +90,12 @@ struct Machine {
         let world = World(program, places, clock, isPlanted: isPlanted)
         current.withLock { $0.world = world }
         let mover = Task.detached {
-            // No slower than the system's clock, by which the dates of some timers are made.
+            // No slower than the system's clock, by which the dates of some timers are made; by whole microseconds, because a loop takes less
+            // than one for reached.
             var last = ContinuousClock.now
             while !Task.isCancelled {
                 let now = ContinuousClock.now
-                clock.advance(by: max(now - last, .microseconds(200)))
+                clock.advance(by: .microseconds(max((now - last) / .microseconds(1), 200).rounded()))
                 last = now
                 try? await Task.sleep(for: .microseconds(100))
             }
