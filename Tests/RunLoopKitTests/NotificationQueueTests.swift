@@ -324,8 +324,11 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             }
             loop.add(last, forMode: .default)
             loop.keepAlive()
-            Timer.scheduledTimer(withTimeInterval: .milliseconds(20), repeats: false) { _ in trace.add("timer") }
-            loop.run(mode: .default, for: .milliseconds(40))
+            Timer.scheduledTimer(withTimeInterval: .milliseconds(20), repeats: false) { _ in
+                trace.add("timer")
+                loop.stop()
+            }
+            loop.run(mode: .default)
         }
         #expect(trace == ["first", "enqueued", "second", "timer"])
     }
