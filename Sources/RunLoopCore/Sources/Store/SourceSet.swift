@@ -18,8 +18,11 @@ struct SourceSet {
     private static var removed: UInt { 1 }
     private static var smallest: Int { 8 }
 
+    /// Most hashes are addresses at equal distances. One multiplication leaves them at equal distances, which for some are such that long runs
+    /// of slots fill; with the upper half folded in, a second one leaves no order.
     private func start(_ hash: UInt) -> Int {
-        Int(truncatingIfNeeded: (hash &* 0x9e37_79b9_7f4a_7c15) >> 24) & (capacity - 1)
+        let once = hash &* 0x9e37_79b9_7f4a_7c15
+        return Int(truncatingIfNeeded: ((once ^ once >> 32) &* 0x9e37_79b9_7f4a_7c15) >> 40) & (capacity - 1)
     }
 
     private static func hash(of value: UInt) -> UInt {
