@@ -19,7 +19,10 @@ enum { MAX_DEPTH = 4, FUEL = 60 };
 static const struct program *program;
 /* Guards the model and the files. It is held during callbacks and during operations, also during a nested run, which is only made
    while the other loop does not run. */
-static pthread_mutex_t lock;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held by the thread that is the next to have the lock: a loop that calls all the time would let the other thread have no turn. */
+static pthread_mutex_t next = PTHREAD_MUTEX_INITIALIZER;
+static __thread int locks; /* how often the calling thread has the lock */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 RLRunLoopRef loops[LOOPS];
 RLMode modes[MODES];
@@ -30,10 +33,21 @@ static int fuel, planted, called;
 static __thread bool is_hidden; /* a callback that the model is not told of */
 bool is_quiet;
 
+static void take_lock(void) {
+    if (locks++ > 0) return;
+    pthread_mutex_lock(&next);
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&next);
+}
+
+static void drop_lock(void) {
+    if (--locks == 0) pthread_mutex_unlock(&lock);
+}
+
 /* ---- callbacks */
 
 bool callback_begins(int index, int generation, int types) {
-    pthread_mutex_lock(&lock);
+    take_lock();
     outcome->calls++;
     is_hidden = ++called == planted;
     if (is_hidden) return false;
@@ -55,7 +69,7 @@ void callback_acts(int index) { act(objects[index].what->script); }
 void callback_ends(int index, int generation, int types) {
     if (!is_hidden) model_returned(index, generation, types);
     is_hidden = false;
-    pthread_mutex_unlock(&lock);
+    drop_lock();
 }
 
 void socket_has_ended(int index, int generation) {
@@ -80,13 +94,13 @@ static void pass_begins(RLObserverRef observer, RLActivity activity, void *info)
 static void observer_acts(RLObserverRef observer, RLActivity activity, void *info) {
     (void)observer;
     (void)info;
-    pthread_mutex_lock(&lock);
+    take_lock();
     if (!is_quiet && fuel > 0) {
         note("%*sloop %d observes %u\n", 2 * top->depth + 2, "", own_loop, (unsigned)activity);
         top->acts += program->script[program->observer_script].count;
         act(program->observer_script);
     }
-    pthread_mutex_unlock(&lock);
+    drop_lock();
 }
 
 /* ---- runs */
@@ -99,7 +113,7 @@ static bool is_due(int loop, int mode) {
 
 static void run(const struct op *op) {
     struct frame frame = {.loop = own_loop, .mode = op->mode, .depth = top ? top->depth + 1 : 0, .handled = op->handled, .outer = top};
-    pthread_mutex_lock(&lock);
+    take_lock();
     bool is_nested = top != NULL;
     double seconds = op->value == TIMEOUT_NONE ? 0 : op->handled && !second.sleeps && is_due(own_loop, op->mode) ? PATIENCE : 0.0003;
     frame.polls = seconds <= 0;
@@ -107,26 +121,26 @@ static void run(const struct op *op) {
     model_run_begins(&frame);
     outcome->runs++;
     top = &frame;
-    if (!is_nested) pthread_mutex_unlock(&lock);
+    if (!is_nested) drop_lock();
     RLRunResult result = RLRunInMode(modes[op->mode], seconds, op->handled);
-    if (!is_nested) pthread_mutex_lock(&lock);
+    if (!is_nested) take_lock();
     top = frame.outer;
     note("%*sresult %d\n", 2 * frame.depth, "", (int)result);
     model_run_ended(&frame, sources, (int)result);
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     /* What was called in it was called in the outer runs, too; their results do not count it. */
 }
 
 static void sleep_until_stopped(void) {
     struct frame frame = {.loop = 1, .mode = second.op.mode, .sleeps = true};
-    pthread_mutex_lock(&lock);
+    take_lock();
     model_run_begins(&frame);
     top = second.frame = &frame;
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     RLRunInMode(modes[frame.mode], 1e9, false);
-    pthread_mutex_lock(&lock);
+    take_lock();
     top = second.frame = NULL;
-    pthread_mutex_unlock(&lock);
+    drop_lock();
 }
 
 /* ---- the second thread */
@@ -147,18 +161,18 @@ static void enter_loop(int number) {
 static void *second_thread(void *unused) {
     (void)unused;
     enter_loop(1);
-    pthread_mutex_lock(&lock);
+    take_lock();
     for (;;) {
         second.is_busy = false;
         pthread_cond_broadcast(&changed);
         while (!second.is_busy) pthread_cond_wait(&changed, &lock);
         if (second.ends) break;
-        pthread_mutex_unlock(&lock);
+        drop_lock();
         if (second.op.kind == OP_SLEEP) sleep_until_stopped();
         else run(&second.op);
-        pthread_mutex_lock(&lock);
+        take_lock();
     }
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     return NULL;
 }
 
@@ -189,9 +203,9 @@ static void tell_second(const struct op *op) {
 }
 
 static void give_way(void) {
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     sched_yield();
-    pthread_mutex_lock(&lock);
+    take_lock();
 }
 
 static void start_sleep(const struct op *op) {
@@ -207,12 +221,13 @@ static void await_calls(void) {
     time_t begin = time(NULL);
     unsigned long start = ++instant;
     int mode = second.op.mode, missing = -1;
-    do {
+    for (bool is_last = false;; is_last = time(NULL) > begin + PATIENCE) {
         missing = -1;
         for (int i = 0; i < object_count && second.frame; i++)
             if (objects[i].called < start && object_is_awaited(&objects[i], mode)) missing = i;
-        if (missing >= 0) give_way();
-    } while (missing >= 0 && time(NULL) < begin + PATIENCE);
+        if (missing < 0 || is_last) break;
+        give_way();
+    }
     if (missing >= 0) disagree("object %d is ready, and the loop that waits does not call it", missing);
 }
 
@@ -222,9 +237,9 @@ static void watch_the_sleep(void) {
     struct frame *frame = second.frame;
     if (!frame || !model_is_settled(frame)) return;
     int calls = frame->calls, passes = __atomic_load_n(&frame->passes, __ATOMIC_ACQUIRE);
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     nanosleep(&moment, NULL);
-    pthread_mutex_lock(&lock);
+    take_lock();
     /* Its mode may have become empty. */
     if (second.frame != frame) return;
     calls = frame->calls - calls;
@@ -274,9 +289,9 @@ static void do_loop_op(const struct op *op) {
             tell_second(op);
             return wait_for_second();
         }
-        if (!is_script) pthread_mutex_unlock(&lock);
+        if (!is_script) drop_lock();
         run(op);
-        if (!is_script) pthread_mutex_lock(&lock);
+        if (!is_script) take_lock();
         break;
     case OP_SLEEP:
         if (is_script || second.sleeps) return;
@@ -311,7 +326,7 @@ void do_op(const struct op *op) {
 static void *first_thread(void *unused) {
     (void)unused;
     enter_loop(0);
-    pthread_mutex_lock(&lock);
+    take_lock();
     start_second();
     for (int i = 0; i < program->count; i++) do_op(&program->op[i]);
     settle();
@@ -326,11 +341,11 @@ static void *first_thread(void *unused) {
     if (second.is_started) {
         second.ends = true;
         tell_second(&second.op);
-        pthread_mutex_unlock(&lock);
+        drop_lock();
         pthread_join(second.thread, NULL);
-        pthread_mutex_lock(&lock);
+        take_lock();
     }
-    pthread_mutex_unlock(&lock);
+    drop_lock();
     return NULL;
 }
 
@@ -341,12 +356,8 @@ static void ignore_log(const char *line, void *info) {
 
 void execute(const struct program *what, struct outcome *result, int hidden) {
     pthread_t thread;
-    pthread_mutexattr_t recursive;
     program = what;
     outcome_start(result);
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&lock, &recursive);
     memset(&second, 0, sizeof second);
     fuel = FUEL;
     planted = hidden;
@@ -363,5 +374,4 @@ void execute(const struct program *what, struct outcome *result, int hidden) {
     contexts_check();
     files_close_all();
     connections_close();
-    pthread_mutex_destroy(&lock);
 }
