@@ -178,7 +178,7 @@ open class Timer: @unchecked Sendable {
     deinit { RLRelease(RLTypeRef(reference)) }
 
     /// The timer as the C functions take it, an `RLTimerRef`; valid as long as this object lives. A loop keeps this object until it is
-    /// removed by ``RunLoop/remove(_:forMode:)``: `RLRemoveTimer` does not let go of it (S-NSTM-13).
+    /// removed by ``RunLoop/remove(_:forMode:)-(Timer,_)``: `RLRemoveTimer` does not let go of it (S-NSTM-13).
     public func getRLTimer() -> OpaquePointer { reference }
 
     /// What a repeating timer takes in place of an interval of zero or less (S-NSTM-4).
