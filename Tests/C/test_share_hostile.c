@@ -396,6 +396,12 @@ static void run_in_child(void *unused) {
     RLRunInMode(kRLDefaultMode, 0.001, false);
     if (!RLSetShared(true) || !RLIsShared() || !RLSetShared(false)) _exit(1);
 }
+/* A child may have ended before its service, and left a file on which nobody listens. */
+static int connect_to_any(void) {
+    int connection = -1;
+    for (int number = 0; connection < 0 && share_address(number).sun_path[0]; number++) connection = share_connect(number);
+    return connection;
+}
 RL_TEST(begins_ends_forks_and_peers_meet, "S-OUT-1 S-OUT-7", "Threads that begin and end it, forks and connections leave one state, and no descriptor or thread") {
     begin();
     Thread *threads[] = {thread_start(toggle, NULL), thread_start(toggle, NULL), thread_start(flood, "statistics")};
@@ -408,9 +414,11 @@ RL_TEST(begins_ends_forks_and_peers_meet, "S-OUT-1 S-OUT-7", "Threads that begin
     for (int i = 0; i < 3; i++) thread_join(threads[i]);
     ck_assert(RLSetShared(false));
     while (share_threads() > 0) take_time(0.001);
+    /* A thread that has not begun has no name yet, and its service still has a listener. */
+    for (int left; (left = connect_to_any()) >= 0; take_time(0.001)) close(left);
     ck_assert(!RLIsShared());
     ck_assert(RLSetShared(true));
-    const int connection = share_connect(0);
+    const int connection = connect_to_any();
     expect_answered(connection);
     finish();
 }
