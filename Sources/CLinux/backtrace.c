@@ -172,8 +172,8 @@ static void answer(int signal, siginfo_t *info, void *context) {
     errno = error;
 }
 
-/* Waits until the thread has answered or the question is withdrawn, for a twentieth of a second at most before the thread begins to. Its handler is not interrupted, and a thread
- * inside it cannot end. */
+/* Waits until the thread has answered or the question is withdrawn, for a twentieth of a second at most before the thread begins to. Its
+ * handler is not interrupted, and a thread inside it cannot end. */
 static bool await_answer(void) {
     struct timespec limit;
     clock_gettime(CLOCK_MONOTONIC, &limit);

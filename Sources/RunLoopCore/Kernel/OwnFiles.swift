@@ -2,12 +2,12 @@
 import CRunLoopLinux
 import Synchronization
 
-/// How the library recognises the files of kernel event sources: by an epoll set of the process in which their descriptors are, for no events. The kernel
-/// looks up a member by the number and the file that it names, so a number that by now names a file of the program's, of whatever kind, is no member
-/// (S-FD-18). That costs one call for each look, as the question for the kind does.
+/// How the library recognises the files of kernel event sources: by an epoll set of the process in which their descriptors are, for no
+/// events. The kernel looks up a member by the number and the file that it names, so a number that by now names a file of the program's, of
+/// whatever kind, is no member (S-FD-18). That costs one call for each look, as the question for the kind does.
 ///
-/// The set exists while there are sources with such descriptors. A descriptor is a member before other threads know it. The set does not change while there
-/// is a member, except in the child of `fork`, so it is read without a lock.
+/// The set exists while there are sources with such descriptors. A descriptor is a member before other threads know it. The set does not
+/// change while there is a member, except in the child of `fork`, so it is read without a lock.
 ///
 /// Once the program has closed or replaced the set itself, and where the kernel had no room in the child of `fork`, the kind of the file has to do.
 enum OwnFiles {
