@@ -190,13 +190,13 @@ aside() {
         "$passed" "$failed" "$failures" "$details" "$times" >"$folder/$1.counts"
 }
 
-# The closing lines of a script; its result is the script's.
+# The closing lines of a script; its result is the script's. What failed stands last, for of a log that is cut off the end is left.
 summary() {
+    # What takes the time, where it is worth while to save some.
+    if [ -n "$times" ]; then printf '\nin %d seconds, of which took:\n%s' "$SECONDS" "$(printf '%s' "$times" | sort -rn)"; echo; fi
     if [ "$failed" -gt 0 ]; then
         printf '\nwhat the failed steps said:\n%s\nfailed:%s\n' "$details" "$failures"
     fi
-    # What takes the time, where it is worth while to save some.
-    if [ -n "$times" ]; then printf '\nin %d seconds, of which took:\n%s' "$SECONDS" "$(printf '%s' "$times" | sort -rn)"; echo; fi
     printf '\n%d passed, %d failed\n' "$passed" "$failed"
     [ "$failed" -eq 0 ]
 }
