@@ -79,6 +79,30 @@ RL_TEST(a_refused_datagram_stays_queued, "S-SOCK-51 S-ARG-13", "A datagram that 
     }
 }
 
+RL_TEST(refused_bytes_of_a_stream_stay_queued, "S-SOCK-26 S-ARG-13",
+        "Bytes of a stream for which the kernel has no memory are reported once it has, and do not end the socket; until then there is no spin") {
+    static const int errors[] = {ENOMEM, ENOBUFS};
+    for (int i = 0; i < 2; i++) {
+        static Socket s;
+        s = (Socket){.name = "s"};
+        int ends[2];
+        make_sockets(SOCK_STREAM, ends);
+        socket_make(&s, ends[0], kRLSocketDataCallBack);
+        socket_add(&s);
+        refuse(SYS_recvmsg, errors[i]);
+        ck_assert_int_eq(send(ends[1], "hello", 5, 0), 5);
+        expect_patience(1);
+        expect_trace("");
+        ck_assert(RLSocketIsValid(s.socket));
+        permit();
+        run_until_count(&s.calls, 1);
+        expect_trace("s:data=5");
+        RLSocketInvalidate(s.socket);
+        RLRelease(s.socket);
+        close(ends[1]);
+    }
+}
+
 RL_TEST(an_error_that_is_told_once_delays_nothing, "S-SOCK-51 S-ARG-13",
         "A datagram that comes with the error of an earlier send is reported in the same pass") {
     static Socket s = {.name = "s"};

@@ -239,7 +239,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return false
         }
         if count < 0 {
-            let isNothing = error == EAGAIN || error == EWOULDBLOCK || (!pointee.isStream && error != ENOTSOCK)
+            let isNothing = error == EAGAIN || error == ENOMEM || error == ENOBUFS || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
                 // What waits stays queued, and would be met all the time.
                 if error != EAGAIN { RunLoop.deferServedWatch() }
