@@ -14,14 +14,24 @@ trap 'rm -f "$step_log"' EXIT
 
 headline() { printf '\n== %s\n' "$*"; }
 
+# Sets $used to the seconds of a processor that the commands of this shell have taken.
+take_used() {
+    times >"$step_log.times"
+    used=$(awk 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4) }' "$step_log.times")
+    rm -f "$step_log.times"
+}
+
 # run COMMAND...: runs it with its output shown and kept; the result is in $status. Notes how long it took, for the last lines.
 run() {
     status=0
-    local begin=$SECONDS
+    local begin=$SECONDS taken used before
+    take_used
+    before=$used
     "$@" </dev/null 2>&1 | tee "$step_log" || status=$?
-    local taken=$((SECONDS - begin))
+    taken=$((SECONDS - begin))
     if [ "$taken" -ge 5 ]; then
-        times="$times$(printf '%5d s  %s' "$taken" "$name")
+        take_used
+        times="$times$(printf '%5d s  %5d  %s' "$taken" "$((used - before))" "$name")
 "
     fi
 }
@@ -193,7 +203,7 @@ aside() {
 # The closing lines of a script; its result is the script's. What failed stands last, for of a log that is cut off the end is left.
 summary() {
     # What takes the time, where it is worth while to save some.
-    if [ -n "$times" ]; then printf '\nin %d seconds, of which took:\n%s' "$SECONDS" "$(printf '%s' "$times" | sort -rn)"; echo; fi
+    if [ -n "$times" ]; then printf '\nin %d seconds, of which took, with the seconds of a processor:\n%s' "$SECONDS" "$(printf '%s' "$times" | sort -rn)"; echo; fi
     if [ "$failed" -gt 0 ]; then
         printf '\nwhat the failed steps said:\n%s\nfailed:%s\n' "$details" "$failures"
     fi
