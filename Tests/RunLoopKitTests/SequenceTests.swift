@@ -156,7 +156,7 @@ private func isEmpty(_ loop: RunLoop) async throws -> Bool {
         signal(SIGHUP, SIG_IGN)
         let thread = LoopThread()
         do {
-            var one: AsyncStream<CInt>? = thread.loop.signals(SIGHUP)
+            var one: LoopSequence<CInt>? = thread.loop.signals(SIGHUP)
             let two = thread.loop.signals(SIGHUP)
             withExtendedLifetime(one) {}
             one = nil

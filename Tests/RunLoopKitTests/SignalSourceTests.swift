@@ -17,7 +17,7 @@ import Glibc
     @Test("A source of a signal goes on when a sequence that came before it is dropped: S-KEV-2, S-KEV-3")
     func sequenceFirst() async throws {
         let thread = LoopThread()
-        var stream: AsyncStream<CInt>? = thread.loop.signals(SIGALRM)
+        var stream: LoopSequence<CInt>? = thread.loop.signals(SIGALRM)
         let (reports, continuation) = AsyncStream.makeStream(of: Void.self)
         let source = try source(SIGALRM, thread) { continuation.yield() }
         withExtendedLifetime(stream) {}

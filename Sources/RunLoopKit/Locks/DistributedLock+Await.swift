@@ -35,7 +35,7 @@ extension DistributedLock {
         if try await loop.call({ try self.tryLock() }) { return }
         // The first look of the source comes after this, so nothing is missed between the attempt and it.
         var reports = try await freeReports(on: loop, checkingEvery: interval, isolation: isolation).makeAsyncIterator()
-        while await RunLoopExecutor.staying(isolation: isolation, { await reports.next(isolation: isolation) }) != nil {
+        while await reports.next(isolation: isolation) != nil {
             if try await loop.call({ try self.tryLock() }) { return }
         }
         try Task.checkCancellation()
@@ -46,7 +46,7 @@ extension DistributedLock {
     /// looks, so both are done on the loop's thread.
     private func freeReports(
         on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?
-    ) async throws -> AsyncStream<Void> {
+    ) async throws -> LoopSequence<Void> {
         try await loop.call {
             let elements = LoopElements<Void>(keepsLastOnly: true)
             let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in elements.give(()) }
@@ -55,7 +55,7 @@ extension DistributedLock {
                 waiting.tasks[waiting.last] = elements
                 return waiting.last
             }
-            let stream = elements.stream(of: loop) {
+            let sequence = elements.sequence(of: loop) {
                 let task = self.waiting.withLock { $0.tasks.removeValue(forKey: number) }
                 _ = task
                 // Now: the source has a reference to the lock, whose last one unlocks.
@@ -63,7 +63,7 @@ extension DistributedLock {
                 loop.wakeUp()
             }
             loop.add(source, forMode: .default)
-            return stream
+            return sequence
         }
     }
 }

@@ -201,16 +201,16 @@ extension RunLoop {
     /// - Threads: any.
     public func ticks(
         every interval: Duration, clock: TestClock, tolerance: Duration = .zero, forMode mode: Mode = .common
-    ) -> AsyncStream<TestClock.Instant> {
+    ) -> LoopSequence<TestClock.Instant> {
         let elements = LoopElements<TestClock.Instant>(keepsLastOnly: true)
         let timer = Timer(fire: clock.now.advanced(by: interval), interval: interval, repeats: true) { timer in
             let date = TestClock.Instant(seconds: timer.fireSeconds)
             elements.give(date)
         }
         timer.tolerance = tolerance
-        let stream = elements.stream(of: self) { timer.invalidate() }
+        let sequence = elements.sequence(of: self) { timer.invalidate() }
         add(timer, forMode: mode)
-        return stream
+        return sequence
     }
 }
 

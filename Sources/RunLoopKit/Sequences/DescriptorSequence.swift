@@ -120,7 +120,7 @@ final class DescriptorWatch: @unchecked Sendable {
     /// Waits a tenth of a second, or until the task is cancelled or the loop's thread ends.
     func pause(isolation: isolated (any Actor)?) async {
         var ticks = executor.loop.ticks(every: .milliseconds(100), forMode: mode).makeAsyncIterator()
-        _ = await RunLoopExecutor.staying(isolation: isolation) { await ticks.next(isolation: isolation) }
+        _ = await ticks.next(isolation: isolation)
     }
 
     func nextEvenIfCancelled(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {

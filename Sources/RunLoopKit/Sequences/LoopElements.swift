@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /// What a loop reports, on its way to the task that iterates.
 ///
-/// `AsyncStream` could keep the elements itself, under a lock that `fork` does not take: in the child it may be held for ever by a consumer
-/// or a canceller that does not exist there, and the loop, whose timer gives the next element, would wait for it. So the stream only asks
-/// for elements, and no loop touches it.
+/// No `AsyncStream`, which keeps the elements under a lock that `fork` does not take: in the child it may be held for ever by a consumer
+/// or a canceller that does not exist there, and the loop, whose timer gives the next element, would wait for it. It also brings an actor's
+/// task to the global executor for each element.
 final class LoopElements<Element: Sendable>: Sendable {
     private struct Waiter {
         let continuation: CheckedContinuation<Element?, Never>
@@ -34,12 +34,12 @@ final class LoopElements<Element: Sendable>: Sendable {
     /// - Parameter keepsLastOnly: whether an element takes the place of one that nobody has taken.
     init(keepsLastOnly: Bool) { self.keepsLastOnly = keepsLastOnly }
 
-    /// The stream of the elements; called once.
+    /// The sequence of the elements; called once.
     ///
     /// - Parameters:
-    ///   - loop: the stream is over at the end of its thread at the latest.
-    ///   - stopping: called when the stream is over, or it and its iterator are released: nobody takes an element any more.
-    func stream(of loop: RunLoop, stopping: @escaping @Sendable () -> Void) -> AsyncStream<Element> {
+    ///   - loop: the sequence is over at the end of its thread at the latest.
+    ///   - stopping: called when the sequence is over, or it and its iterator are released: nobody takes an element any more.
+    func sequence(of loop: RunLoop, stopping: @escaping @Sendable () -> Void) -> LoopSequence<Element> {
         let executor = loop.executor
         let handler = Locked<UInt>(0)
         state.withLock { state in
@@ -51,12 +51,11 @@ final class LoopElements<Element: Sendable>: Sendable {
         // Only the end of the thread can be earlier than the next line, and that forgets its handlers by itself.
         let number = executor.atEnd { self.end() }
         handler.withLock { $0 = number }
-        let consumer = Consumer(self)
-        return AsyncStream(unfolding: { await consumer.elements.next() }, onCancel: { self.end() })
+        return LoopSequence(self)
     }
 
-    /// The stream's reference.
-    private final class Consumer: Sendable {
+    /// The reference of a sequence and its iterator.
+    final class Consumer: Sendable {
         let elements: LoopElements
 
         init(_ elements: LoopElements) { self.elements = elements }
@@ -75,10 +74,12 @@ final class LoopElements<Element: Sendable>: Sendable {
         }
     }
 
-    /// Those that are kept are still given. A second call ends what the first one, of a thread that a child of `fork` does not have, began.
-    func end() {
+    /// Those that are kept are still given, unless the consumer was cancelled. A second call ends what the first one, of a thread that a child of
+    /// `fork` does not have, began.
+    func end(isCancelled: Bool = false) {
         let stopping = state.withLock { state in
             defer { (state.isOver, state.stopping) = (true, nil) }
+            if isCancelled { (state.sooner, state.later) = ([], []) }
             return state.stopping
         }
         stopping?()
@@ -106,14 +107,23 @@ final class LoopElements<Element: Sendable>: Sendable {
         }
     }
 
-    private func next() async -> Element? {
-        await withCheckedContinuation { continuation in
-            let (element, waits): (Element?, Bool) = state.withLock { state in
-                if let element = state.takeFirst() { return (element, false) }
-                if !state.isOver { state.waiting.append(Waiter(continuation: continuation)) }
-                return (nil, !state.isOver)
+    /// Waits for the next one, on the caller's actor.
+    func next(isolation: isolated (any Actor)?) async -> Element? {
+        await withTaskCancellationHandler {
+            await RunLoopExecutor.staying(isolation: isolation) {
+                await withCheckedContinuation(isolation: isolation) { take($0) }
             }
-            if !waits { continuation.resume(returning: element) }
+        } onCancel: {
+            end(isCancelled: true)
         }
+    }
+
+    private func take(_ continuation: CheckedContinuation<Element?, Never>) {
+        let (element, waits): (Element?, Bool) = state.withLock { state in
+            if let element = state.takeFirst() { return (element, false) }
+            if !state.isOver { state.waiting.append(Waiter(continuation: continuation)) }
+            return (nil, !state.isOver)
+        }
+        if !waits { continuation.resume(returning: element) }
     }
 }

@@ -20,19 +20,20 @@ extension RunLoop {
     /// - Returns: a sequence for one consumer.
     /// - Threads: any; the loop has to be run by its thread.
     /// - Foundation, CF: no counterpart. libdispatch: `DispatchSource.makeSignalSource`.
-    public func signals(_ numbers: CInt..., forMode mode: Mode = .common) -> AsyncStream<CInt> {
+    public func signals(_ numbers: CInt..., forMode mode: Mode = .common) -> LoopSequence<CInt> {
         let elements = LoopElements<CInt>(keepsLastOnly: false)
         var sources: [Source] = []
         for number in Set(numbers) {
             guard let source = try? Source(onSignal: number, perform: { _, _ in elements.give(number) }) else {
                 for source in sources { source.invalidate() }
-                return AsyncStream(unfolding: { nil })
+                elements.end()
+                return LoopSequence(elements)
             }
             sources.append(source)
         }
         let made = sources
-        let stream = elements.stream(of: self) { for source in made { source.invalidate() } }
+        let sequence = elements.sequence(of: self) { for source in made { source.invalidate() } }
         for source in made { add(source, forMode: mode) }
-        return stream
+        return sequence
     }
 }

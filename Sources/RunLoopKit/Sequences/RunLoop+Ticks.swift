@@ -15,15 +15,15 @@ extension RunLoop {
     /// - Foundation: `Timer.publish`, which is part of Combine.
     public func ticks(
         every interval: Duration, tolerance: Duration = .zero, forMode mode: Mode = .common
-    ) -> AsyncStream<ContinuousClock.Instant> {
+    ) -> LoopSequence<ContinuousClock.Instant> {
         let elements = LoopElements<ContinuousClock.Instant>(keepsLastOnly: true)
         let timer = Timer(timeInterval: interval, repeats: true) { timer in
             let date: ContinuousClock.Instant = timer.fireDate
             elements.give(date)
         }
         timer.tolerance = tolerance
-        let stream = elements.stream(of: self) { timer.invalidate() }
+        let sequence = elements.sequence(of: self) { timer.invalidate() }
         add(timer, forMode: mode)
-        return stream
+        return sequence
     }
 }

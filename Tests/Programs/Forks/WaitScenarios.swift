@@ -205,16 +205,14 @@ func elementsOnTheirWay(_ placement: Placement) -> String {
     }
     let caller = Caller()
     for _ in 0..<4 {
-        // These go to another thread on their way to an actor, and at a fork they may be there.
-        if placement != .actor {
-            wait { _ in for await _ in loop.ticks(every: .microseconds(100)) where isEnd.isSet && getpid() == parent { break } }
-            wait { _ in while await caller.call(loop), !isEnd.isSet {} }
-        }
+        // They go to another thread on their way to an actor, and at a fork they may be there.
+        if placement != .actor { wait { _ in while await caller.call(loop), !isEnd.isSet {} } }
+        wait { _ in for await _ in loop.ticks(every: .microseconds(100)) where isEnd.isSet && getpid() == parent { break } }
         wait { _ in for await _ in loop.readiness(of: readEnd) where isEnd.isSet && getpid() == parent { break } }
         wait { _ in while (try? await loop.call { true }) == true, !isEnd.isSet {} }
         wait { _ in while (try? await remote.request([2], on: loop)) != nil, !isEnd.isSet {} }
     }
-    let count = placement == .actor ? 12 : 20
+    let count = placement == .actor ? 16 : 20
     while begun.value < count { pass() }
     var ends: Set<String> = []
     for _ in 0..<250 {

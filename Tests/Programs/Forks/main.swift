@@ -382,6 +382,11 @@ func onPlainThread(_ body: @escaping @Sendable () -> UInt) -> UInt {
     return UInt(bitPattern: result)
 }
 
+// A child that hangs ends by SIGALRM, which whoever begins this program may have blocked.
+var alarms = sigset_t()
+sigemptyset(&alarms)
+sigaddset(&alarms, SIGALRM)
+pthread_sigmask(SIG_UNBLOCK, &alarms, nil)
 useGlobalExecutor()
 print("tables: \(tables())")
 print("a loop that vanished: \(Placement.each(vanishedLoop))")
