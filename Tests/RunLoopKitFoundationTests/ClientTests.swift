@@ -17,6 +17,73 @@ private final class CountingStream: InputStream {
     override func schedule(in aRunLoop: Foundation.RunLoop, forMode mode: Foundation.RunLoop.Mode) { count?.add() }
 }
 
+/// Does this on a new thread of Foundation's whose loop hosts ours.
+private func onHostingThread(_ body: @escaping @Sendable () -> Void) {
+    let isOver = Count()
+    let thread = Foundation.Thread {
+        RunLoop.hostsFoundation()
+        // Keeps Foundation's runs from ending.
+        let timer = Foundation.Timer(timeInterval: 0.005, repeats: true) { _ in }
+        Foundation.RunLoop.current.add(timer, forMode: .default)
+        body()
+        timer.invalidate()
+        isOver.add()
+    }
+    thread.start()
+    while isOver.value == 0 { usleep(1000) }
+}
+
+/// Foundation's loop beside ours on one thread.
+@Suite struct HostingTests {
+    /// A time that only a failure reaches.
+    private static var limit: Date { Date(timeIntervalSinceNow: 20) }
+
+    @Test("Notifications that are queued are posted while Foundation's loop runs, though our mode has nothing else: S-HOST-2, S-HOST-4")
+    func notifications() {
+        let count = Count()
+        onHostingThread {
+            let name = Notification.Name("HostingTests")
+            let observer = Foundation.NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in count.add() }
+            for style in [NotificationQueue.PostingStyle.asap, .whenIdle] {
+                NotificationQueue.default.enqueue(Notification(name: name, object: "\(style)"), postingStyle: style)
+            }
+            let limit = HostingTests.limit
+            while count.value < 2, limit.timeIntervalSinceNow > 0 {
+                Foundation.RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.05))
+            }
+            Foundation.NotificationCenter.default.removeObserver(observer)
+        }
+        #expect(count.value == 2)
+    }
+
+    @Test("A foreign run of a program's goes on while Foundation's mode has something: S-HOST-1, S-HOST-4")
+    func foreignRun() {
+        let count = Count()
+        onHostingThread {
+            let timer = Foundation.Timer(timeInterval: 0.005, repeats: true) { _ in count.add() }
+            Foundation.RunLoop.current.add(timer, forMode: .default)
+            guard let run = try? RunLoop.ForeignRun() else { return }
+            let limit = HostingTests.limit
+            while count.value < 3, limit.timeIntervalSinceNow > 0 {
+                run.prepare()
+                var entry = pollfd(fd: run.descriptor, events: Int16(POLLIN), revents: 0)
+                poll(&entry, 1, 100)
+                _ = run.dispatch()
+            }
+            timer.invalidate()
+        }
+        #expect(count.value >= 3)
+    }
+
+    @Test("A run of Foundation's with a limit returns, though a closure of ours that it served ran a loop past that: S-HOST-2")
+    func runPastLimit() {
+        onHostingThread {
+            RunLoop.current.perform { Foundation.RunLoop.current.run(until: Date(timeIntervalSinceNow: 0.05)) }
+            Foundation.RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.02))
+        }
+    }
+}
+
 /// Foundation's classes that take a run loop.
 @Suite struct ClientTests {
     @Test("A stream is scheduled in the calling thread's loop; another thread, which would use it beside this one, does not get it: S-HOST-1")

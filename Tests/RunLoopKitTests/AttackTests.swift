@@ -51,7 +51,49 @@ private final class Countdown: Sendable {
     func isLast() -> Bool { left.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 }
 }
 
+/// An error whose end starts a task on a loop, or runs that.
+private final class CallingError: Error {
+    private let runs: Bool
+    private let executor: RunLoopExecutor
+    private let isDone: Promise<Void>
+
+    init(_ executor: RunLoopExecutor, runs: Bool, _ isDone: Promise<Void>) {
+        (self.executor, self.runs, self.isDone) = (executor, runs, isDone)
+    }
+
+    deinit {
+        if runs { RunLoop.current.run(mode: .default, for: .zero) }
+        // By the mail of the loop, which the thread looks at for what it appends itself.
+        TestThread { [executor] in _ = Task(executorPreference: executor) {} }.join()
+        Task(executorPreference: executor) { [isDone] in isDone.fulfil(()) }
+    }
+}
+
 @Suite struct AttackTests {
+    @Test("What an awaited closure threw may use the loop when it ends on the loop's thread: S-THR-3", arguments: [false, true])
+    func errorsThatCall(runs: Bool) async throws {
+        actor Caller {
+            private let executor: RunLoopExecutor
+            nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+            init(_ loop: RunLoop) { executor = loop.executor }
+
+            func call(_ loop: RunLoop, runs: Bool) async -> Promise<Void> {
+                let isDone = Promise<Void>()
+                let own = executor
+                try? await loop.call { throw CallingError(own, runs: runs, isDone) }
+                return isDone
+            }
+        }
+        let (home, other) = (try startedThread(), try startedThread())
+        let caller = Caller(home.loop)
+        for _ in 0..<20 {
+            let isDone = await caller.call(other.loop, runs: runs)
+            await Task.detached { isDone.value }.value
+        }
+        for thread in [home, other] { await thread.finish() }
+    }
+
     @Test("Waiting for the ends of threads holds up no task, whatever their loops do at the end: S-LOOP-7")
     func finishBlocksNobody() async throws {
         // More than the global executor makes threads.
@@ -265,9 +307,10 @@ private final class Countdown: Sendable {
 
     @Test("Ports that wait in each other's queues do not keep themselves, whichever way they are sent: S-PORT-17")
     func rings() {
+        final class OwnPort: Port, @unchecked Sendable {}
         for count in 1...4 {
-            for asComponent in [false, true] {
-                var ports = (0..<count).map { _ in Port() }
+            for (asComponent, isOwn) in [(false, false), (true, false), (false, true), (true, true)] {
+                var ports = (0..<count).map { _ in isOwn ? OwnPort() : Port() }
                 let watched = ports.map(WeakPort.init)
                 for (index, port) in ports.enumerated() {
                     let next = ports[(index + 1) % count]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 import RunLoopKit
+import Synchronization
 import Testing
 
 #if canImport(Glibc)
@@ -16,6 +17,31 @@ private func canBeRead(_ descriptor: CInt, _ milliseconds: CInt = 0) -> Bool {
 
 /// Runs whose waits another loop makes; the other loop is poll(2) here.
 @Suite struct ForeignRunTests {
+    @Test("The waits of a foreign run in an awaited closure serve what else waits for the loop: S-NEST-7")
+    func inAwaitedClosure() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let loop = thread.loop
+        let isUnderWay = Promise<Void>()
+        let isServed = Atomic(false)
+        async let first: Bool = loop.call {
+            isUnderWay.fulfil(())
+            guard let run = try? RunLoop.ForeignRun(mode: .default) else { return false }
+            while true {
+                run.prepare()
+                if isServed.load(ordering: .acquiring) { break }
+                // A limit that only a failure reaches.
+                guard canBeRead(run.descriptor, 10_000) else { return false }
+                _ = run.dispatch()
+            }
+            return true
+        }
+        await Task.detached { isUnderWay.value }.value
+        try await loop.call { isServed.store(true, ordering: .releasing) }
+        #expect(try await first)
+        await thread.finish()
+    }
+
     @Test("poll waits for a timer, a descriptor and a stop of the loop: S-FRN-1 to S-FRN-4, S-FRN-6")
     func hostedByPoll() {
         let trace = onNewThread { () -> [String] in

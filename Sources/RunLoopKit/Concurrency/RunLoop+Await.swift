@@ -145,6 +145,7 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         if move(from: State.returning, to: State.over) {
             if let error { continuation!.resume(throwing: error) } else { continuation!.resume(returning: value!) }
             value = nil
+            error = nil
         } else {
             finishCancellation()
         }

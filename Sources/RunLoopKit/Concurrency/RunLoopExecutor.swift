@@ -208,9 +208,13 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         own.appendRequests(to: &mail.taken)
     }
 
+    /// They go when nothing is looking at the list: what a program's object does at its end may come here again.
     private func forgetDone() {
         if forgotten.isEmpty { return }
-        forgotten.removeAll(keepingCapacity: forgotten.capacity <= LoopEntries.keptCapacity)
+        var done: [LoopRequest] = []
+        swap(&done, &forgotten)
+        done.removeAll(keepingCapacity: done.capacity <= LoopEntries.keptCapacity)
+        if forgotten.isEmpty { swap(&done, &forgotten) }
     }
 
     // MARK: - On the loop
@@ -303,6 +307,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         if interruptsDrain { endNested() }
         return result
     }
+
+    /// The same for a run that returns to others between its calls: the drain whose awaited closure makes such a call leaves the rest to others.
+    @inline(never)
+    static func leaveDrain() { _ = beginNested() }
 
     /// - Returns: whether the drain that is on the stack has ended, and would go on.
     @inline(never)

@@ -32,6 +32,9 @@ extension RunLoop {
     /// - Foundation, CF: none.
     public final class ForeignRun {
         private let reference: RLForeignRunRef
+        private let mode: Mode
+        /// It serves this loop inside a wait of the other kind of loop, and is no run that the other one has to be told of.
+        package var isGuest = false
 
         /// Makes a foreign run of a mode of the calling thread's loop; no observer is called yet.
         ///
@@ -49,6 +52,7 @@ extension RunLoop {
             }
             guard let made else { throw error }
             reference = made
+            self.mode = mode
         }
 
         deinit {
@@ -71,6 +75,7 @@ extension RunLoop {
         ///   (S-FRN-4). The descriptor is readable by then too, so a host may ignore the time, or round it up.
         @discardableResult
         public func prepare() -> Duration? {
+            beforeCall()
             let seconds = RLForeignRunPrepare(reference)
             return seconds.isFinite ? Duration(seconds: seconds) : nil
         }
@@ -81,8 +86,14 @@ extension RunLoop {
         ///   and if there was nothing to do.
         @discardableResult
         public func dispatch() -> RunResult? {
+            beforeCall()
             let result = RLForeignRunDispatch(reference)
             return result == .goesOn ? nil : RunResult(result)
+        }
+
+        private func beforeCall() {
+            if !isGuest { GuestLoop.beforeRun(in: mode) }
+            RunLoopExecutor.leaveDrain()
         }
 
         /// False after ``invalidate()``, and when the thread has ended.

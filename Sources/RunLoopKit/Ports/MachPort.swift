@@ -109,6 +109,6 @@ public struct MachMessage: Hashable, Sendable {
 }
 
 extension Port {
-    /// Whether objects of this class have a Mach-like channel; a subclass of a program's has its own.
-    class var isMachLike: Bool { self == Port.self || self == MachPort.self }
+    /// Whether objects of this class have a Mach-like channel, which a subclass inherits.
+    class var isMachLike: Bool { !(self is SocketPort.Type) && !(self is MessagePort.Type) }
 }

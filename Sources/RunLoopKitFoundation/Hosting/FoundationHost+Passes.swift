@@ -5,7 +5,9 @@ internal import CRunLoopFoundation
 extension FoundationHost {
     /// A mode in which only Foundation has something to do is not empty.
     func beforeRun(in name: RunLoop.Mode) {
-        guard mayGoOn(), loop.contains(observers[0], forMode: name), let mode = hosted(name) else { return }
+        guard mayGoOn() else { return }
+        keep(nil)
+        guard loop.contains(observers[0], forMode: name), let mode = hosted(name) else { return }
         if rlf_is_mode_empty(foundation, mode.foundationName) { detach(mode) } else { attach(mode) }
     }
 
@@ -14,6 +16,7 @@ extension FoundationHost {
             let isGuest = beginsForeign
             let isForeign = isGuest && !isForeignNested
             beginsForeign = false
+            if !isGuest { nestedRuns &+= 1 }
             runs.append(Run(mode: isGuest ? nil : loop.currentMode.flatMap(hosted), isForeign: isForeign))
             if !isGuest, let mode = runs.last?.mode { attach(mode) }
             return
@@ -110,6 +113,7 @@ extension FoundationHost {
 
     func attach(_ mode: HostedMode) {
         withdraw()
+        keep(nil)
         if mode.isAttached { return }
         mode.isAttached = true
         loop.add(mode.bridge, forMode: mode.name)

@@ -11,6 +11,7 @@ internal import Musl
 extension FoundationHost {
     func foundationStage(_ stage: Int) {
         if stage == rlf_entry {
+            nestedRuns &+= 1
             foundationRuns.append(FoundationRun(mode: foundationMode(), isPass: beginsPass))
             beginsPass = false
             return
@@ -55,9 +56,14 @@ extension FoundationHost {
         if rlf_is_mode_empty(foundation, mode.foundationName) { return rlf_wake_up(foundation) }
         guard let foreign = foreignRun(in: mode) else { return }
         detachAll()
+        keep(mode)
+        let runsBefore = nestedRuns
         foundationCallOut { callForeign { foreign.prepare() } }
         detachAll()
         guard foreign === self.foreign, foreign.isValid else { return rlf_wake_up(foundation) }
+        keep(mode)
+        // Theirs has looked at the time before that, and a run in it may have taken the wake-up of its limit.
+        if nestedRuns != runsBefore { rlf_wake_up(foundation) }
         if port == nil {
             port = rlf_make_source(
                 { info in Unmanaged<FoundationHost>.fromOpaque(info).takeUnretainedValue().foreign?.descriptor ?? -1 },
@@ -108,6 +114,7 @@ extension FoundationHost {
         if let foreign, foreign.isValid, foreignMode === mode { return foreign }
         endForeign()
         foreign = try? RunLoop.ForeignRun(mode: mode.name)
+        foreign?.isGuest = true
         foreignMode = mode
         foundationRuns[foundationRuns.count - 1].ownsForeign = true
         return foreign
@@ -116,6 +123,16 @@ extension FoundationHost {
     func endForeign() {
         guard let ended = foreign else { return }
         foreign = nil
+        keep(nil)
         foundationCallOut { ended.invalidate() }
+    }
+
+    /// Keeps a mode from being empty for the foreign run: the bridge, which stands for what is in Foundation's mode, cannot be there meanwhile
+    /// (S-HOST-4). Nil: none.
+    func keep(_ mode: HostedMode?) {
+        if kept === mode { return }
+        if let kept { loop.remove(keeper, forMode: kept.name) }
+        kept = mode
+        if let mode { loop.add(keeper, forMode: mode.name) }
     }
 }

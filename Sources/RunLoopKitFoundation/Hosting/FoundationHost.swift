@@ -70,6 +70,11 @@ final class FoundationHost: @unchecked Sendable {
     var port: UnsafeMutableRawPointer?
     /// Where that source is.
     var offeredIn: HostedMode?
+    /// Never signalled; in the mode `kept`.
+    let keeper = RunLoop.Source { _ in }
+    var kept: HostedMode?
+    /// How many runs have begun, of either loop, but for those of the foreign run itself.
+    var nestedRuns = 0
     /// Ends a run of this loop that is to end when a source was handled.
     let handled = RunLoop.Source { _ in FoundationHost.current(orMake: false)?.removeHandled() }
 
