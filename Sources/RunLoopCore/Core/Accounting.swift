@@ -87,8 +87,9 @@ extension UnsafeMutablePointer where Pointee == Accounting {
     /// The counter's rate is its average since accounting began.
     @inline(never)
     fileprivate func noteSignal(_ begin: Int64, _ signalCount: UInt64) {
-        let counts = Double(Int64(bitPattern: rl_order_of_time() &- pointee.beganCount.load(ordering: .relaxed)))
-        let distance = Double(Int64(bitPattern: rl_order_of_time() &- signalCount))
+        let now = rl_order_of_time()
+        let counts = Double(Int64(bitPattern: now &- pointee.beganCount.load(ordering: .relaxed)))
+        let distance = Double(Int64(bitPattern: now &- signalCount))
         let time = Double(begin - pointee.began.load(ordering: .relaxed))
         if counts > 0 && distance >= 0 && distance <= counts { histogram(.signals).add(Int64(distance / counts * time)) }
     }
