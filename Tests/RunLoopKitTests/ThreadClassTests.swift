@@ -431,6 +431,24 @@ private func wait(for thread: Thread) {
         #expect(worker.trace.all == ["1", "2"])
     }
 
+    @Test("A target that has its thread goes when that has performed: S-NSTH-10")
+    func targetWithThread() {
+        final class Worker: Performer {
+            let thread = Mutex<Thread?>(nil)
+            let isGone: Promise<Void>
+            init(_ isGone: Promise<Void>) { self.isGone = isGone }
+            deinit { isGone.fulfil(()) }
+        }
+        let isGone = Promise<Void>()
+        do {
+            let worker = Worker(isGone)
+            let thread = Thread(target: worker, selector: Selector<Worker>("work") { _, _ in }, object: nil)
+            worker.thread.withLock { $0 = thread }
+            thread.start()
+        }
+        isGone.value
+    }
+
     @Test("The call stack leads from the caller outwards: S-NSTH-11")
     func callStack() {
         let (addresses, symbols) = (Thread.callStackReturnAddresses, Thread.callStackSymbols)

@@ -48,6 +48,8 @@ open class Thread: @unchecked Sendable {
         /// What the C library was given for the start; it may be changed before the thread is there.
         var given: (name: String?, niceValue: CInt) = (nil, 0)
         var hasToldEnd = false
+        /// What a thread with a selector performs, until its end.
+        var request: PerformRequest?
 
         var wantedNiceValue: CInt { niceValue ?? quality.niceValue }
     }
@@ -73,10 +75,10 @@ open class Thread: @unchecked Sendable {
     ///   - selector: the action.
     ///   - argument: the argument of the selector's action.
     public convenience init<Target: Performer>(target: Target, selector: Selector<Target>, object argument: (any Sendable)?) {
-        let request = PerformRequest(selector, target, argument)
+        self.init {}
         // Sendable: of its constants the target and the argument are.
-        nonisolated(unsafe) let perform = request
-        self.init { perform.perform() }
+        nonisolated(unsafe) let request = PerformRequest(selector, target, argument)
+        state.withLock { $0.request = request }
     }
 
     /// The object of a thread that was there before it: the calling one, or one that has not asked for it yet.
@@ -97,7 +99,10 @@ open class Thread: @unchecked Sendable {
     }
 
     /// The thread's work: calls the closure. A subclass overrides it, and need not call this.
-    open func main() { block?() }
+    open func main() {
+        if let request = state.withLock({ $0.request }) { return request.perform() }
+        block?()
+    }
 
     /// Makes the thread, once, and does not wait for it (S-NSTH-1).
     ///
@@ -163,6 +168,9 @@ open class Thread: @unchecked Sendable {
     private func end() {
         tellEnd()
         finish()
+        // Whatever performs it may have this object.
+        let request = state.withLock { $0.request.take() }
+        withExtendedLifetime(request) {}
     }
 
     func finish() {
