@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Section 15.5: sockets whose connection is gone without a sign of how it ended. */
+#define _GNU_SOURCE
 #include "support_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,4 +35,28 @@ RL_TEST(orderly_after_the_program_took_the_error, "S-SOCK-63",
     ck_assert_int_eq(s.releases, s.retains);
     expect_trace("");
     close(keeper);
+}
+
+RL_TEST(the_number_of_another_file_stays_open, "S-SOCK-13 S-SOCK-10",
+        "Invalidating a socket whose number was closed and used again closes nothing; the next call sees that the socket is invalid") {
+    for (int looks = 0; looks < 2; looks++) {
+        int ends[2], others[2];
+        RLSocketContext context = {.info = &context};
+        make_sockets(SOCK_STREAM, ends);
+        make_pipe(others);
+        RLSocketRef socket = socket_make(&s, ends[0], kRLSocketReadCallBack);
+        ck_assert_int_eq(dup3(others[0], ends[0], O_CLOEXEC), ends[0]);
+        if (looks) {
+            RLSocketGetContext(socket, &context);
+            ck_assert_ptr_null(context.info);
+        }
+        RLSocketInvalidate(socket);
+        ck_assert_int_ge(fcntl(ends[0], F_GETFD), 0);
+        ck_assert(!RLSocketIsValid(socket));
+        RLRelease(socket);
+        close(ends[0]);
+        close(ends[1]);
+        close(others[0]);
+        close(others[1]);
+    }
 }

@@ -144,6 +144,9 @@ struct FileIdentity {
     /// The kernel did not say which file it is, for lack of memory.
     private var isUnknown = false
 
+    /// No file.
+    init() {}
+
     init(_ descriptor: Int32) {
         isOpen = rl_identify(descriptor, &device, &inode) == 0
         if !isOpen && rl_errno() != EBADF {
@@ -156,6 +159,16 @@ struct FileIdentity {
     func isSame(as other: FileIdentity) -> Bool {
         guard isOpen && other.isOpen else { return false }
         return isUnknown || other.isUnknown || (device == other.device && inode == other.inode)
+    }
+
+    /// Whether a number names the file.
+    @inline(never)
+    func has(_ number: Int32) -> Bool { isOpen && isSame(as: FileIdentity(number)) }
+
+    /// Closes a number, unless it names another file by now.
+    @inline(never)
+    func close(_ number: Int32) {
+        if has(number) { rl_sys_close(number) }
     }
 }
 
@@ -176,7 +189,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 }
                 return old
             }
-            old.invalidate(closes: false)
+            old.invalidate()
             old.release()
         }
         let socket = makeRecord(Socket.self)
@@ -210,9 +223,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
     /// Whether it is valid; it becomes invalid now if its descriptor was closed without its knowledge (S-SOCK-13).
     func isStillOpen() -> Bool {
         guard isValid else { return false }
-        let native = pointee.descriptor.load(ordering: .relaxed)
-        if pointee.file.isSame(as: FileIdentity(native)) { return true }
-        invalidate(closes: false)
+        if pointee.file.has(native) { return true }
+        invalidate()
         return false
     }
 
@@ -304,8 +316,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     // MARK: The end
 
-    /// `RLSocketInvalidate`. `closes`: the number is the socket's to close, if the flags say so.
-    func invalidate(closes: Bool = true) {
+    /// `RLSocketInvalidate`. A number that names another file by now is not the socket's to close.
+    func invalidate() {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Reports of this thread end after the call, so that the context is released inside it; those of other threads still use it.
@@ -330,7 +342,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         source?.leaveAllLoops(wakingLoops: true)
         source?.release()
         let losesBytes = endWriter()
-        let closes = closes && pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
+        let closes = pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 && pointee.file.has(number)
         if closes && losesBytes { rl_reset_at_close(number, true) }
         giveAway(number, closes: closes)
         if !isLeft { context.releaseInfo(of: header) }
