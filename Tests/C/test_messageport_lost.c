@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Message ports of a program that closes numbers which are not its own. */
 #define _GNU_SOURCE
-#include "messageport_support.h"
+#include "messageport_raw.h"
 #include "system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,4 +137,116 @@ RL_TEST(a_set_is_lost_while_the_listener_is_paused, "S-MSG-52 S-ARG-10",
         "While a port takes no connections, under its name or a new one, its set is recognised: the program's file that has the number stays open, and "
         "the set itself is closed") {
     for (long way = 0; way < 4; way++) ck_assert_int_eq(WEXITSTATUS(run_child(lose_set_in_a_pause, (void *)way).status), 0);
+}
+
+/* The numbers of a peer's memory files that are new, of this size; at most so many. */
+static int find_memory(off_t size, int *numbers, int most) {
+    int count = 0;
+    for (int number = 3; number < 1024 && count < most; number++) {
+        struct stat status;
+        char path[32], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length < 0) continue;
+        target[length] = 0;
+        if (strstr(target, "memfd:RLMessagePort") && fstat(number, &status) == 0 && status.st_size == size) numbers[count++] = number;
+    }
+    return count;
+}
+
+enum { MANY = 600 };
+static char long_reply[LONG + 1];
+
+static void serve_all(void) {
+    for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;
+}
+
+/* How many files of the program's a peer gets that reads all. */
+static int count_sent(int peer, int file) {
+    struct stat own, other;
+    int count = 0, number;
+    Header header;
+    fstat(file, &own);
+    for (int idle = 0; idle < 3;) {
+        struct pollfd entry = {.fd = peer, .events = POLLIN};
+        serve_all();
+        if (poll(&entry, 1, 10) == 0) {
+            idle++;
+            continue;
+        }
+        if (receive_raw(peer, &header, &number) <= 0) break;
+        if (number < 0) continue;
+        count += fstat(number, &other) == 0 && other.st_ino == own.st_ino;
+        if (header.flags & 8) give_back_raw(number, header.number);
+        close(number);
+    }
+    return count;
+}
+
+RL_TEST(the_memory_of_a_message_that_waits, "S-MSG-52 S-FD-18",
+        "A long reply that waits for room keeps no number below 64; a file that the program puts in its place is neither sent nor closed") {
+    for (int reads = 0; reads < 2; reads++) {
+        static Service services[2];
+        Service *service = &services[reads];
+        use_own_directory();
+        memset(long_reply, 'a', LONG);
+        service->reply = long_reply;
+        RLMessagePortRef port = add_service(service, "waits", "m");
+        const int peer = greet_raw("waits");
+        for (int i = 1; i <= MANY; i++) {
+            struct pollfd entry = {.fd = peer, .events = POLLOUT};
+            if (poll(&entry, 1, 0) == 0) serve_all();
+            if (poll(&entry, 1, 0) == 0) break;
+            Header header = header_of(2, (uint32_t)i, 0);
+            header.flags = 2;
+            send_raw(peer, header, "");
+        }
+        serve_all();
+        int numbers[4];
+        const int count = find_memory(LONG, numbers, 4);
+        ck_assert_int_ge(count, 1);
+        const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int i = 0; i < count; i++) {
+            ck_assert_int_ge(numbers[i], 64);
+            ck_assert_int_eq(dup3(file, numbers[i], O_CLOEXEC), numbers[i]);
+        }
+        if (reads) ck_assert_int_eq(count_sent(peer, file), 0);
+        RLMessagePortInvalidate(port);
+        RLRelease(port);
+        for (int i = 0; i < count; i++) {
+            ck_assert_int_ge(fcntl(numbers[i], F_GETFD), 0);
+            close(numbers[i]);
+        }
+        close(file);
+        close(peer);
+        remove_own_directory();
+    }
+}
+
+RL_TEST(the_descriptors_of_a_message_in_parts, "S-MSG-52 S-FD-18", "What came with a message that is not complete has no number below 64") {
+    static Service service = {.reply = "answer"};
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "parts", "m");
+    const int peer = greet_raw("parts"), file = open("/dev/null", O_RDWR | O_CLOEXEC);
+    serve_all();
+    const DescriptorSet before = descriptors_now();
+    Header header = header_of(2, 5, 1000000);
+    header.flags = 2 | 4;
+    header.descriptors = 1;
+    send_memory(peer, header, file);
+    serve_all();
+    const DescriptorSet after = descriptors_now();
+    int count = 0;
+    for (int number = 0; number < 1024; number++) {
+        if (before.open[number] || !after.open[number]) continue;
+        ck_assert_int_ge(number, 64);
+        count++;
+    }
+    ck_assert_int_eq(count, 1);
+    close(peer);
+    serve_all();
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    close(file);
+    remove_own_directory();
 }

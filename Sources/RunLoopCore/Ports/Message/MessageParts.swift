@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
     @inline(never)
     func free() {
         munmap(pointee.pages, WireHeader.keptSize)
-        if FileIdentity(pointee.file).isSame(as: pointee.identity) { rl_sys_close(pointee.file) }
+        pointee.identity.close(pointee.file)
         CRunLoopLinux.free(self)
     }
 
@@ -60,11 +60,13 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
         return true
     }
 
-    /// Copies the next part into the next place in turn. nil if that place stays taken for too long or there is no memory for it.
+    /// Copies the next part into the next place in turn. nil if that place stays taken for too long, there is no memory for it, or the program has
+    /// closed the file.
     func fill(_ number: Int, _ bytes: UnsafeRawPointer, _ left: Int, _ patience: inout PartsPatience) -> OutgoingMessage? {
         let place = number % WireHeader.places
         let offset = WireHeader.offset(ofPlace: place)
         if !isFree(place) && !waitFor(place, left, &patience) { return nil }
+        guard pointee.identity.has(pointee.file) else { return nil }
         // A store to a page that the kernel has no memory for would end the process.
         if pointee.taken & 1 << UInt32(place) == 0 {
             guard rl_take_room(pointee.file, offset, WireHeader.placeSize) else { return nil }
@@ -153,6 +155,8 @@ struct PartialMessage {
             isLost = true
         }
         descriptors = message!.descriptorCount
+        // They stay here for a while: as those of the library's own.
+        for index in 0..<descriptors { new.descriptors![index] = highNumber(new.descriptors![index]) }
         held.descriptors += descriptors
         time = Clock.now()
         return .part(0)

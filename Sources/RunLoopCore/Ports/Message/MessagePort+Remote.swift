@@ -197,6 +197,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 unlock()
                 return true
             }
+            // In a run the kernel has reported the connection.
+            guard frame != nil || hasConnectionLocked else {
+                unlock()
+                return false
+            }
             let scratch = scratchLocked()
             let incoming = IncomingMessage.receive(
                 from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial,

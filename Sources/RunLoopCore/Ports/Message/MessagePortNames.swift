@@ -96,7 +96,7 @@ struct MessagePortClaim {
     var lock: Int32 = -1
     var listener: Int32 = -1
     /// What the numbers are of. One that names something else by now was closed by the program, and is the program's (S-MSG-52).
-    private var lockFile: FileIdentity?
+    private var lockFile = FileIdentity()
     private var cookie: UInt64 = 0
     /// In memory from malloc; its last four bytes are one ending or the other.
     private var path: UnsafeMutablePointer<CChar>?
@@ -169,7 +169,7 @@ struct MessagePortClaim {
     @inline(never)
     mutating func forget() {
         if hasListener { rl_sys_close(listener) }
-        if lock >= 0, let lockFile, FileIdentity(lock).isSame(as: lockFile) { rl_sys_close(lock) }
+        lockFile.close(lock)
         CRunLoopLinux.free(path)
         self = MessagePortClaim()
     }

@@ -10,6 +10,8 @@ struct OutgoingMessage {
     var request: UInt32 = 0
     /// The memory file with the data, or -1.
     private var memory: Int32 = -1
+    /// A message may wait for room, and the program close the number meanwhile.
+    private var file = FileIdentity()
     private var descriptors: UnsafePointer<Int32>?
 
     /// A part that is in a place of kept memory.
@@ -17,6 +19,7 @@ struct OutgoingMessage {
         header = WireHeader(
             kind: .part, flags: WireHeader.inKeptMemory, id: 0, number: Int32(place), length: UInt64(length), descriptors: 0)
         memory = kept.pointee.file
+        file = kept.pointee.identity
     }
 
     init(_ header: WireHeader, bytes: UnsafeRawPointer?, descriptors: UnsafePointer<Int32>? = nil) {
@@ -33,8 +36,9 @@ struct OutgoingMessage {
 
     @inline(never)
     mutating func moveToMemory() -> Bool {
-        memory = rl_sealed_memory(bytes!, Int(header.length))
+        memory = highNumber(rl_sealed_memory(bytes!, Int(header.length)))
         guard memory >= 0 else { return false }
+        file = FileIdentity(memory)
         header.flags |= WireHeader.inMemory
         bytes = nil
         return true
@@ -44,6 +48,7 @@ struct OutgoingMessage {
     var sealedLength: Int { memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 ? Int(header.length) : 0 }
 
     /// Sends it if there is room: 0, or an errno; EAGAIN without room.
+    @inline(never)
     mutating func send(to socket: Int32) -> Int32 {
         let error = sendOnce(to: socket)
         // A socket with an uncommonly small buffer.
@@ -52,7 +57,8 @@ struct OutgoingMessage {
     }
 
     private func sendOnce(to socket: Int32) -> Int32 {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: WireHeader.size) { head in
+        guard memory < 0 || file.has(memory) else { return EBADF }
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: WireHeader.size) { head in
             header.encode(head.baseAddress!)
             let count = Int(header.descriptors)
             guard memory >= 0 else {
@@ -69,7 +75,7 @@ struct OutgoingMessage {
 
     @inline(never)
     mutating func finish() {
-        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { rl_sys_close(memory) }
+        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { file.close(memory) }
         memory = -1
     }
 }
