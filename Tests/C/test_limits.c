@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -575,4 +576,122 @@ RL_TEST(arguments_of_a_mode, "S-LIM-6", "Common modes, NULL, no limit") {
     RLSetPassLimit(rl, NULL, 1);
     ck_assert_int_eq((int)RLGetPassLimit(NULL, "other"), 0);
     ck_assert_int_eq((int)RLGetPassLimit(rl, NULL), 0);
+}
+
+/* ---- numbers that name other files by the end of the period */
+
+static int reports;
+static void count_data(RLSocketRef s, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)s, (void)type, (void)address, (void)data, (void)info;
+    reports++;
+}
+static void count_report(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)file, (void)types, (void)info;
+    reports++;
+}
+
+/* With a limit the source reports once; then the number names another file, which has something to read. */
+static void give_away(RLSourceRef limited, int number, int peer, int other, int times) {
+    RLAddSource(RLGetCurrent(), limited, kRLDefaultMode);
+    RLSourceSetLimit(limited, 1, 10);
+    ck_assert_int_eq(write(peer, "12345678", 8), 8);
+    advance_and_poll(0);
+    ck_assert_int_eq(reports, 1);
+    ck_assert_int_eq(dup3(other, number, O_CLOEXEC), number);
+    for (int i = 0; i < times; i++) advance_and_poll(11);
+    ck_assert_int_eq(reports, 1);
+}
+
+RL_TEST(a_number_that_names_another_file_after_the_period, "S-SRC-51 S-LIM-3",
+        "A socket, a descriptor object and a port whose number was closed and used again in a period get nothing of the other file, which keeps its bytes") {
+    int own[2], others[2];
+    char text[9] = "";
+    use_clock();
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, own), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, others), 0);
+    ck_assert_int_eq(write(others[1], "another!", 8), 8);
+    RLSocketRef s = RLSocketCreateWithNative(own[0], kRLSocketDataCallBack, count_data, NULL);
+    RLSourceRef source = RLSocketCreateRunLoopSource(s, 0);
+    give_away(source, own[0], own[1], others[0], 3);
+    ck_assert_int_eq(recv(own[0], text, 8, MSG_DONTWAIT), 8);
+    ck_assert_str_eq(text, "another!");
+    RLSocketInvalidate(s);
+    RLRelease(source);
+    RLRelease(s);
+    reports = 0;
+    make_pipe(own);
+    make_pipe(others);
+    write_byte(others[1]);
+    RLFileDescriptorRef file = RLFileDescriptorCreate(own[0], false, count_report, NULL);
+    RLFileDescriptorEnablePersistentCallBacks(file, kRLFileDescriptorReadCallBack);
+    source = RLFileDescriptorCreateRunLoopSource(file, 0);
+    give_away(source, own[0], own[1], others[0], 3);
+    RLFileDescriptorInvalidate(file);
+    RLRelease(source);
+    RLRelease(file);
+    RLRelease(clock_of_loop);
+}
+
+static void note_report(Probe *self) {
+    (void)self;
+    reports++;
+}
+
+RL_TEST(a_counter_of_the_programs_after_the_period, "S-SRC-51 S-SRC-46",
+        "An eventfd that gets the number of a port in its period keeps its count, also if it is a port itself by then") {
+    for (int is_added = 0; is_added < 2; is_added++) {
+        static Probe ports[2], others[2];
+        Probe *port = &ports[is_added], *other = &others[is_added];
+        const uint64_t one = 1;
+        uint64_t count = 0;
+        reports = 0;
+        port->action = note_report;
+        use_clock();
+        const int fd = make_eventfd();
+        add_port(port, fd, kRLDefaultMode);
+        RLSourceSetLimit(port->source, 1, 10);
+        ck_assert_int_eq(write(fd, &one, 8), 8);
+        advance_and_poll(0);
+        ck_assert_int_eq(reports, 1);
+        ck_assert_int_eq(dup3(make_eventfd(), fd, O_CLOEXEC), fd);
+        if (is_added) add_port(other, fd, kRLDefaultMode);
+        advance_and_poll(11);
+        ck_assert_int_eq(write(fd, &one, 8), 8);
+        advance_and_poll(11);
+        ck_assert_int_eq(reports, 1);
+        ck_assert_int_eq(other->calls, is_added);
+        ck_assert_int_eq(read(fd, &count, 8), is_added ? -1 : 8);
+        RLSourceInvalidate(port->source);
+        if (is_added) RLSourceInvalidate(other->source);
+        RLRelease(clock_of_loop);
+    }
+}
+
+RL_TEST(members_come_and_go_while_a_source_waits, "S-LIM-2 S-LIM-3", "A port that waits hears its number after its period, whoever else had it in the meantime") {
+    static Probe port = {.action = note_report}, other;
+    const uint64_t one = 1;
+    reports = 0;
+    use_clock();
+    const int fd = make_eventfd();
+    add_port(&port, fd, kRLDefaultMode);
+    RLSourceSetLimit(port.source, 1, 10);
+    ck_assert_int_eq(write(fd, &one, 8), 8);
+    advance_and_poll(0);
+    add_port(&other, fd, kRLDefaultMode);
+    ck_assert_int_eq(write(fd, &one, 8), 8);
+    advance_and_poll(1);
+    ck_assert_int_eq(other.calls, 1);
+    RLRemoveSource(RLGetCurrent(), other.source, kRLDefaultMode);
+    ck_assert_int_eq(write(fd, &one, 8), 8);
+    /* It comes into a further mode meanwhile, and waits there too. */
+    RLAddSource(RLGetCurrent(), port.source, "other");
+    expect_run("other", 0, true, TimedOut);
+    advance_and_poll(8);
+    ck_assert_int_eq(reports, 1);
+    advance_and_poll(2);
+    ck_assert_int_eq(reports, 2);
+    ck_assert_int_eq(write(fd, &one, 8), 8);
+    advance_and_poll(11);
+    ck_assert_int_eq(reports, 3);
+    RLRelease(clock_of_loop);
 }

@@ -103,9 +103,29 @@ struct PortSet {
     mutating func remove(_ source: SourcePointer, in mode: ModePointer) {
         count -= 1
         if source.isSignallingWatch { mode.countSocket(-1) }
-        guard let (slot, index) = slot(of: source) else { return }
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard let slot = slots.find(index), slot.pointee.members.remove(source) || slot.pointee.resting.remove(source) else { return }
+        if slot.pointee.isEmpty && !keep(slot, index, of: source) { slot.pointee.leave(index, epoll, &waiting) }
+    }
+
+    /// The source has used up its limit. The registration stays, for nothing once it reports something: it shows whether the number still names the
+    /// file when the source returns.
+    @inline(never)
+    func rest(_ source: SourcePointer) {
+        guard let (slot, _) = slot(of: source) else { return }
         slot.pointee.members.remove(source)
-        if slot.pointee.members.isEmpty && !keep(slot, index, of: source) { slot.pointee.leave(index, epoll, &waiting) }
+        slot.pointee.resting.insert(source)
+    }
+
+    /// The period of the limit is over.
+    @inline(never)
+    mutating func resume(_ source: SourcePointer, in mode: ModePointer) {
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard let slot = slots.find(index), slot.pointee.resting.remove(source) else { return }
+        slot.pointee.members.insert(source)
+        if slot.pointee.state == .registered { return slot.pointee.arm(index, in: epoll) }
+        var armed: Readiness = []
+        _ = interestGrew(of: source, in: mode, armed: &armed)
     }
 
     // MARK: A kept registration
@@ -225,6 +245,15 @@ struct PortSet {
         forgetSharedSet()
     }
 
+    /// In the child of `fork`, which shares the parent's set until then: what names another file than it has in the set by now is none of ours.
+    @inline(never)
+    mutating func leaveParentsSet() {
+        forEachSlot { slot, index in
+            if slot.pointee.state == .registered && !epoll.mayHave(Int32(index)) { slot.pointee.lose() }
+        }
+        closeKernelSet()
+    }
+
     /// Makes the set anew, because the kernel watches a file in it that this process closed but that is open elsewhere under another
     /// number, and that cannot be removed. The same check finds other such slots. The new set comes first: at the limit of descriptors another
     /// thread could take the number of the old one, and the mode would have none.
@@ -305,7 +334,7 @@ struct PortSet {
                 return nil
             }
         }
-        if slot.pointee.members.isEmpty {
+        if slot.pointee.isEmpty {
             endKept()
             return nil
         }
@@ -414,7 +443,10 @@ struct PortSet {
 
     mutating func free() {
         epoll.close()
-        forEachSlot { slot, _ in slot.pointee.members.removeAll() }
+        forEachSlot { slot, _ in
+            slot.pointee.members.removeAll()
+            slot.pointee.resting.removeAll()
+        }
         slots.free()
         alwaysReady.free()
     }

@@ -10,6 +10,8 @@ import Synchronization
 struct PortSlot {
     /// In the order of their turns; the order among version 1 sources is that of their addition.
     var members: SmallSet<Source>
+    /// Members that have used up their limits: of no interest until the end of their period.
+    var resting: SmallSet<Source>
     private var generation: UInt32
     private(set) var state: State
     /// The `Readiness` that the registration requests from the kernel.
@@ -113,6 +115,9 @@ struct PortSlot {
         return all
     }
 
+    @inline(always)
+    var isEmpty: Bool { members.isEmpty && resting.isEmpty }
+
     /// Whether the only member is a version 1 source.
     @inline(always)
     var isPlain: Bool { members.count == 1 && !members[0].isWatch }
@@ -143,6 +148,12 @@ struct PortSlot {
     /// like one whose number cannot be watched. Nothing is read for it from the other file.
     @inline(never)
     mutating func markStale(except newest: SourcePointer?) {
+        PortSlot.markStale(&members, except: newest)
+        PortSlot.markStale(&resting, except: newest)
+    }
+
+    @inline(never)
+    private static func markStale(_ members: inout SmallSet<Source>, except newest: SourcePointer?) {
         var place = 0
         while place < members.count {
             let member = members[place]
@@ -247,7 +258,7 @@ struct PortSlot {
     /// The set was closed.
     mutating func forgetSet(_ waiting: inout Int) {
         guard state == .registered || state == .refused else { return }
-        if members.isEmpty {
+        if isEmpty {
             state = .unused
             return
         }

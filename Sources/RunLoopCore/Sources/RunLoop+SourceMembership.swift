@@ -106,7 +106,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.inboxCount += 1
             takeSignalOfNewMemberLocked(link)
         } else {
-            if source.hasDescriptor && !link.pointee.isWithdrawn { mode.pointee.ports.insert(source, in: mode) }
+            if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
         let isWithdrawn = source.isLimited && withdrawNewMemberLocked(link)
@@ -143,7 +143,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isNotified { mode.pointee.ports.leaveNotifier() }
         if source.isInbox {
             mode.pointee.inboxCount -= 1
-        } else if source.hasDescriptor && !link.pointee.isWithdrawn {
+        } else if source.hasDescriptor {
             mode.pointee.ports.remove(source, in: mode)
         }
         link.pointee.modes.remove(mode)

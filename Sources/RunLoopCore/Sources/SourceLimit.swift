@@ -120,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 /// What waits for the end of its period. The loop's lock is held in all of these.
 ///
 /// A signalled source, or an inbox that is ready, keeps its flag, and its link is in the list `held` instead of those that a pass looks at. A
-/// descriptor is taken out of what the kernel is asked for as soon as its source has used up its limit: what was taken from a counter cannot be
+/// descriptor rests in the sets of its modes (`PortSet.rest`) as soon as its source has used up its limit: what was taken from a counter cannot be
 /// given back. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait takes it into account.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
@@ -160,10 +160,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func withdrawLocked(_ link: SourceLinkPointer, until end: Int64) {
-        if link.pointee.isWithdrawn { return }
+        if !link.pointee.isWithdrawn { pointee.withdrawn.insert(UInt(bitPattern: link), isKeyed: false) }
         link.pointee.isWithdrawn = true
-        pointee.withdrawn.insert(UInt(bitPattern: link), isKeyed: false)
-        link.pointee.modes.forEach { $0.pointee.ports.remove(link.ofSource, in: $0) }
+        // Of a mode that the source has come into since, too.
+        link.pointee.modes.forEach { $0.pointee.ports.rest(link.ofSource) }
         noteEnd(end)
     }
 
@@ -221,7 +221,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func giveBackDescriptorLocked(_ link: SourceLinkPointer) {
         link.pointee.isWithdrawn = false
-        link.pointee.modes.forEach { $0.pointee.ports.insert(link.ofSource, in: $0) }
+        link.pointee.modes.forEach { $0.pointee.ports.resume(link.ofSource, in: $0) }
     }
 
     /// Before a look: the same, which ends the wait if a signalled source of the mode is among it, and the next instant at which something may go

@@ -260,8 +260,9 @@ struct SmallSet<Element: ~Copyable> {
     @inline(always)
     mutating func insert(_ element: Pointer) { words.insert(UInt(bitPattern: element), isKeyed: false) }
 
-    @inline(always)
-    mutating func remove(_ element: Pointer) { _ = words.remove(UInt(bitPattern: element), isKeyed: false) }
+    /// False if it was not in the set.
+    @inline(always) @discardableResult
+    mutating func remove(_ element: Pointer) -> Bool { words.remove(UInt(bitPattern: element), isKeyed: false) != 0 }
 
     func forEach(_ body: (Pointer) -> Void) { words.forEach { body(Pointer(bitPattern: $0)!) } }
 
