@@ -158,6 +158,26 @@ EACH_OF_FEW(message_port_life, 80) {
     release_kept(n);
 }
 
+BESIDE_IDLE_FEW(message_ports_by_name, 80) {
+    char name[160], other[160];
+    for (long i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "growth.%d.%0100ld", (int)getpid(), i);
+        kept[i] = RLMessagePortCreateLocal(name, reply, NULL, NULL);
+        require(kept[i] != NULL, "a port");
+    }
+    snprintf(other, sizeof other, "growth.%d.%0100d", (int)getpid(), -1);
+    counted();
+    for (int i = 0; i < 20; i++) {
+        RLMessagePortRef local = RLMessagePortCreateLocal(other, reply, NULL, NULL);
+        require(local != NULL && RLMessagePortSetName(local, "growth") && RLMessagePortSetName(local, other), "names");
+        RLRelease(local);
+    }
+    counted_end();
+    require(RLMessagePortCreateLocal(name, reply, NULL, NULL) == kept[n - 1], "the port that there is");
+    RLRelease(kept[n - 1]);
+    release_kept(n);
+}
+
 /* Where the socket of the only port in a directory of the case's own is. */
 static struct sockaddr_un address_in(const char *directory) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -193,7 +193,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 closeNameLocked()
                 pointee.local.claim = claim
                 pointee.local.hasListenerLeft = !isThere
+                MessagePortTable.leaveNameLocked(self)
                 pointee.name = name.succeeding(pointee.name)
+                MessagePortTable.enterNameLocked(self)
             } else {
                 problem = ""
             }

@@ -29,7 +29,8 @@ struct MessagePort: ~Copyable, Listed {
     /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes. Those that the
     /// port had before follow it, since threads may read what GetName returned.
     var name: MessagePortName?
-    /// Neighbours in the table. Guarded by the table's lock.
+    /// Guarded by the table's lock, as are the neighbours in it.
+    var entry: MessagePortEntry
     var next: MessagePortPointer?
     var previous: MessagePortPointer?
     /// The source that serves a local port, or reads a remote port's replies; the port has a reference. Guarded by `lock`.
@@ -86,7 +87,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let port = makeRecord(MessagePort.self)
         port.initialize(to: MessagePort(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), holds: Atomic(1), lock: Lock.free(),
-            invalidationCallBack: Atomic(0), isRemote: isRemote, traceGeneration: Atomic(0), name: name, next: nil, previous: nil, source: nil, scratch: nil,
+            invalidationCallBack: Atomic(0), isRemote: isRemote, traceGeneration: Atomic(0), name: name, entry: MessagePortEntry(), next: nil, previous: nil, source: nil, scratch: nil,
             local: LocalEnd(), remote: RemoteEnd()))
         port.initializeHeader()
         return port
@@ -141,6 +142,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// Caller holds the table's lock, under which the name is changed.
     func giveNameBack() {
+        MessagePortTable.leaveNameLocked(self)
         lock()
         if pointee.isRemote {
             disconnectLocked()

@@ -75,7 +75,7 @@ struct MessagePortName {
 
     /// A number of 128 bits made of the bytes (FNV-1a, Fowler, Noll and Vo). It need not resist attacks: the lock file contains
     /// the name itself.
-    private func appendDigest(_ text: inout TextBuffer) {
+    private var digest: (high: UInt64, low: UInt64) {
         var high: UInt64 = 0x6c62_272e_07bb_0142
         var low: UInt64 = 0x62b8_2175_6295_c58d
         for index in 0..<strlen(bytes) {
@@ -85,6 +85,14 @@ struct MessagePortName {
             high = high &* 0x13b &+ product.high &+ low << 24
             low = product.low
         }
+        return (high, low)
+    }
+
+    /// What the table finds a port of the name and kind by.
+    func key(isRemote: Bool) -> UInt { UInt(digest.low) ^ (isRemote ? 1 : 0) }
+
+    private func appendDigest(_ text: inout TextBuffer) {
+        let (high, low) = digest
         for shift in stride(from: 60, through: 0, by: -4) { text.append(UInt(high >> UInt64(shift) & 15), radix: 16) }
         for shift in stride(from: 60, through: 0, by: -4) { text.append(UInt(low >> UInt64(shift) & 15), radix: 16) }
     }
