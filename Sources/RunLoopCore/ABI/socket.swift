@@ -123,7 +123,7 @@ public func RLSocketGetContext(_ s: OpaquePointer?, _ context: UnsafeMutablePoin
     guard let socket = object(s, as: Socket.self, "RLSocketGetContext"), let context else { return }
     let functions = socket.pointee.callbacks.pointee.functions
     context.pointee = RLSocketContext(
-        version: 0, info: socket.isStillOpen() ? socket.pointee.info : nil, retain: functions.retain, release: functions.release,
+        version: 0, info: socket.isValid ? socket.pointee.info : nil, retain: functions.retain, release: functions.release,
         copyDescription: functions.copyDescription)
 }
 
