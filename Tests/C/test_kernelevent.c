@@ -535,7 +535,9 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     if (is_before_the_setting && clock == CLOCK_REALTIME) time->tv_sec -= 3600;
     return result;
 }
+static struct itimerspec last_setting;
 int timerfd_settime(int descriptor, int flags, const struct itimerspec *new, struct itimerspec *old) {
+    last_setting = *new;
     int result = (int)syscall(SYS_timerfd_settime, descriptor, flags, new, old);
     is_before_the_setting = false;
     if (!is_set_within || !(flags & TFD_TIMER_CANCEL_ON_SET)) return result;
@@ -790,6 +792,22 @@ RL_TEST(a_child_has_kernel_objects_of_its_own, "S-KEV-11 S-FORK-1",
     expect_run(kRLDefaultMode, 60, true, HandledSource);
     ck_assert_int_eq(first.calls, 0);
     ck_assert_int_eq(second.total, 1);
+}
+
+static double dated(void) { return (double)last_setting.it_value.tv_sec + (double)last_setting.it_value.tv_nsec / 1e9; }
+static void at_the_parents_date(void *date) {
+    ck_assert_double_ge(dated(), *(double *)date);
+    ck_assert_double_lt(dated(), *(double *)date + 0.25);
+    ck_assert_int_eq(last_setting.it_interval.tv_sec, 1000);
+}
+
+RL_TEST(a_clockset_timer_goes_on_in_the_child, "S-KEV-5 S-KEV-6 S-KEV-11",
+        "In the child of fork a timer of the wall clock reports when the parent's does, and not after its whole time from the fork") {
+    add(&first, kRLKernelFilterTimer, 1, 0, kRLNoteClockSet | kRLNoteSeconds, 1000);
+    double date = dated();
+    take_time(0.3);
+    ChildResult result = run_child(at_the_parents_date, &date);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
 }
 
 RL_TEST(arguments, "S-KEV-12 S-ARG-1",

@@ -46,24 +46,24 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
             pointee.amount > 0 || (isAbsolute && pointee.amount == 0) || tellsClockSetOnly
         else { return refuse() }
         if isAbsolute { pointee.flags |= RLKernelEventFlags.oneShot.rawValue }
-        return own(makeTimer()) && arm(pointee.descriptor)
+        return own(makeTimer()) && arm(first: nanoseconds)
     }
 
     private func makeTimer() -> Int32 { highNumber(timerfd_create(clock, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
 
-    /// Starts the timer from now, or at its date.
-    private func arm(_ descriptor: Int32) -> Bool {
+    /// Starts the timer, `first` nanoseconds before it reports, or at its date.
+    private func arm(first: Int64) -> Bool {
         // The clock may be set between its reading and the call. Where the kernel reports that at all, the first call makes it do
         // so, and each further one fails if the clock was set since the one before.
-        if tellsClockSet { _ = armOnce(descriptor) }
-        while !armOnce(descriptor) {
+        if tellsClockSet { _ = armOnce(first) }
+        while !armOnce(first) {
             if !tellsClockSet || rl_errno() != ECANCELED { return false }
         }
         return true
     }
 
     @inline(never)
-    private func armOnce(_ descriptor: Int32) -> Bool {
+    private func armOnce(_ first: Int64) -> Bool {
         var setting = itimerspec()
         var flags: Int32 = 0
         if isAbsolute || tellsClockSet {
@@ -77,16 +77,16 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
                 setting.it_value = timespec(nanoseconds: Swift.max(nanoseconds, 1))
             } else {
                 let start = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
-                let (end, overflows) = start.addingReportingOverflow(nanoseconds)
+                let (end, overflows) = start.addingReportingOverflow(first)
                 setting.it_value = timespec(nanoseconds: overflows ? .max : end)
             }
         } else {
-            setting.it_value = timespec(nanoseconds: nanoseconds)
+            setting.it_value = timespec(nanoseconds: first)
         }
         if pointee.flags & RLKernelEventFlags.oneShot.rawValue == 0 && !tellsClockSetOnly {
             setting.it_interval = timespec(nanoseconds: nanoseconds)
         }
-        return timerfd_settime(descriptor, flags, &setting, nil) == 0
+        return timerfd_settime(pointee.descriptor, flags, &setting, nil) == 0
     }
 
     /// Caller holds the lock.
@@ -98,7 +98,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         }
         guard rl_errno() == ECANCELED else { return false }
         // The timer was armed for dates by the former setting of the clock.
-        _ = arm(pointee.descriptor)
+        _ = arm(first: nanoseconds)
         happened.fflags = Note.clockSet.rawValue
         return true
     }
@@ -107,14 +107,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func renewTimer() {
         guard pointee.descriptor >= 0 else { return }
         var left = itimerspec()
-        let isRead = timerfd_gettime(pointee.descriptor, &left) == 0
+        timerfd_gettime(pointee.descriptor, &left)
         guard renewDescriptor(&pointee.descriptor, { makeTimer() }) else { return }
-        if isAbsolute || tellsClockSet {
-            _ = arm(pointee.descriptor)
-        } else if isRead {
-            if left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0 { left.it_value.tv_nsec = 1 }
-            _ = timerfd_settime(pointee.descriptor, 0, &left, nil)
-        }
+        _ = arm(first: Swift.max(Int64(left.it_value.tv_sec) * 1_000_000_000 + Int64(left.it_value.tv_nsec), 1))
     }
 }
 
