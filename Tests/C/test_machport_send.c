@@ -37,6 +37,7 @@ typedef struct Sender {
     RLMachPortRef port;
     double timeout;
     int32_t msgid, code;
+    RLMachPortRef reply;
     Gate started;
     int finished;
     Thread *thread;
@@ -45,14 +46,17 @@ typedef struct Sender {
 static void sender_body(void *info) {
     Sender *sender = info;
     gate_open(&sender->started);
-    sender->code = send_number(sender->port, sender->msgid, sender->timeout);
+    sender->code = RLMachPortSend(sender->port, sender->msgid, NULL, 0, sender->reply, sender->timeout);
     __atomic_add_fetch(&sender->finished, 1, __ATOMIC_SEQ_CST);
 }
 
-static void sender_start(Sender *sender, RLMachPortRef port, int32_t msgid, double timeout) {
-    *sender = (Sender){.port = port, .timeout = timeout, .msgid = msgid, .code = 1, .started = GATE_INITIALIZER};
+static void sender_start_with(Sender *sender, RLMachPortRef port, int32_t msgid, RLMachPortRef reply, double timeout) {
+    *sender = (Sender){.port = port, .timeout = timeout, .msgid = msgid, .code = 1, .reply = reply, .started = GATE_INITIALIZER};
     sender->thread = thread_start(sender_body, sender);
     gate_wait(&sender->started);
+}
+static void sender_start(Sender *sender, RLMachPortRef port, int32_t msgid, double timeout) {
+    sender_start_with(sender, port, msgid, NULL, timeout);
 }
 
 RL_TEST(the_queue_holds_five, "S-PORT-13 S-MSG-23",
@@ -321,4 +325,40 @@ RL_TEST(fork_while_a_sender_waits, "S-FORK-1 S-PORT-15",
     expect_trace("1 2 9");
     RLMachPortInvalidate(forked_port);
     RLRelease(forked_port);
+}
+
+static void receive_reply(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port, (void)info;
+    trace("%s", message->replyPort ? "alive" : "none");
+}
+
+RL_TEST(a_sender_that_waited_holds_nothing_in_the_child, "S-PORT-15 S-PORT-17",
+        "In the child of fork a message with a reply port that was not queued yet does not exist: the port it was for is kept by messages "
+        "that name it, while those that were queued still count") {
+    for (int queued = 0; queued < 2; queued++) {
+        forked_port = make_port(&forked_count);
+        RLMachPortRef other = RLMachPortCreate(NULL, NULL, NULL);
+        RLMachPortSetQueueLimit(forked_port, 1);
+        ck_assert_int_eq(RLMachPortSend(forked_port, 1, NULL, 0, queued ? other : NULL, 0), kRLMessagePortSuccess);
+        Sender waiting;
+        sender_start_with(&waiting, forked_port, 9, other, 1e9);
+        take_time(0.02);
+        pid_t child = fork();
+        if (child == 0) {
+            RLMachPortRef asked = RLMachPortCreate(receive_reply, NULL, NULL);
+            RLMachPortSend(asked, 1, NULL, 0, forked_port, 0);
+            RLRelease(forked_port);
+            RLSourceRef source = RLMachPortCreateRunLoopSource(asked, 0);
+            RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+            if (RLRunInMode(kRLDefaultMode, 1000, true) != kRLRunHandledSource) _exit(1);
+            _exit(strcmp(trace_take(), queued ? "none" : "alive") == 0 ? 0 : 2);
+        }
+        int status = -1;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+        RLMachPortInvalidate(forked_port);
+        thread_join(waiting.thread);
+        RLRelease(forked_port);
+        RLRelease(other);
+    }
 }

@@ -86,6 +86,14 @@ extension MachPort {
             port.pointee.lock.resetInChild()
             port.pointee.sleepers = 0
             port.pointee.waiters = 0
+            // Those that such senders had not queued yet do not exist either.
+            var kept = 0
+            var message = port.pointee.first
+            while let current = message {
+                if current.pointee.keepsReply { kept += 1 }
+                message = current.pointee.next
+            }
+            port.pointee.keptReplies.store(kept, ordering: .relaxed)
             port.pointee.users.keep { $0 == own }
             if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
             // The thread that made it invalid may not exist here to do the same with the source.
