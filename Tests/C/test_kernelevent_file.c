@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -123,6 +124,141 @@ RL_TEST(changes_of_a_folder_are_writes, "S-KEV-13",
     unlink(other);
     expect_notes(kRLNoteWrite);
     close(fd);
+    remove_folder();
+}
+
+RL_TEST(the_end_of_a_folder_is_reported, "S-KEV-13",
+        "A folder that is removed while it is open has lost its last name, whatever it was called and wherever it was moved before") {
+    make_folder();
+    for (int moved = 0; moved < 3; moved++) {
+        char name[160], beside[180];
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+        ck_assert_int_eq(mkdir(other, 0700), 0);
+        snprintf(name, sizeof name, "%s", path);
+        int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        RLSourceRef source = watch(fd, NULL, all & ~kRLNoteCloseWrite);
+        if (moved == 1) snprintf(name, sizeof name, "%s2", path);
+        if (moved == 2) snprintf(name, sizeof name, "%s/inner", other);
+        if (moved) {
+            ck_assert_int_eq(rename(path, name), 0);
+            expect_notes(kRLNoteRename);
+        }
+        snprintf(beside, sizeof beside, "%s-beside", name);
+        ck_assert_int_eq(mkdir(beside, 0700), 0);
+        ck_assert_int_eq(rmdir(beside), 0);
+        expect_notes(0);
+        ck_assert_int_eq(rmdir(name), 0);
+        expect_notes(kRLNoteDelete | kRLNoteLink);
+        RLSourceInvalidate(source);
+        close(fd);
+        ck_assert_int_eq(rmdir(other), 0);
+    }
+    /* Moved and removed before the look. */
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    ck_assert_int_eq(mkdir(other, 0700), 0);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    watch(fd, NULL, kRLNoteDelete);
+    char inner[160];
+    snprintf(inner, sizeof inner, "%s/inner", other);
+    ck_assert_int_eq(rename(path, inner), 0);
+    ck_assert_int_eq(rmdir(inner), 0);
+    expect_notes(kRLNoteDelete);
+    close(fd);
+    ck_assert_int_eq(rmdir(other), 0);
+    remove_folder();
+}
+
+static void set_times(const char *name, long second) {
+    struct timespec times[2] = {{1000, 0}, {second, 0}};
+    ck_assert_int_eq(utimensat(AT_FDCWD, name, times, 0), 0);
+}
+
+RL_TEST(attributes_and_names_are_told_apart, "S-KEV-13",
+        "Changed times are reported also where names changed as well; what is in a folder is none of its names") {
+    make_folder();
+    write_file(path, "one", O_CREAT);
+    for (int by_path = 0; by_path < 2; by_path++) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        RLSourceRef source = watch(fd, by_path ? path : NULL, kRLNoteAttrib | kRLNoteLink);
+        close(fd);
+        set_times(path, 2000 + by_path);
+        expect_notes(kRLNoteAttrib);
+        ck_assert_int_eq(link(path, other), 0);
+        expect_notes(kRLNoteLink);
+        set_times(path, 3000);
+        ck_assert_int_eq(unlink(other), 0);
+        expect_notes(kRLNoteAttrib | kRLNoteLink);
+        RLSourceInvalidate(source);
+    }
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    char inner[160];
+    snprintf(inner, sizeof inner, "%s/inner", path);
+    for (int by_path = 0; by_path < 2; by_path++) {
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        RLSourceRef source = watch(fd, by_path ? path : NULL, kRLNoteAttrib | kRLNoteLink | kRLNoteWrite);
+        close(fd);
+        ck_assert_int_eq(mkdir(inner, 0700), 0);
+        expect_notes(kRLNoteWrite);
+        ck_assert_int_eq(rmdir(inner), 0);
+        set_times(path, 4000);
+        expect_notes(kRLNoteWrite | kRLNoteAttrib);
+        RLSourceInvalidate(source);
+    }
+    ck_assert_int_eq(rmdir(path), 0);
+    remove_folder();
+}
+
+RL_TEST(other_names_of_the_file_are_not_this_one, "S-KEV-14",
+        "With a path a renamed name is reported only if it is the one that is watched") {
+    make_folder();
+    char third[160];
+    snprintf(third, sizeof third, "%s/third", folder);
+    write_file(path, "one", O_CREAT);
+    RLSourceRef source = watch(0, path, kRLNoteRename | kRLNoteReplace | kRLNoteDelete);
+    ck_assert_int_eq(link(path, other), 0);
+    ck_assert_int_eq(rename(other, third), 0);
+    expect_notes(0);
+    write_file(other, "two", O_CREAT);
+    ck_assert_int_eq((int)syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, other, 1 << 1 /* RENAME_EXCHANGE */), 0);
+    expect_notes(kRLNoteReplace);
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(symlink(other, path), 0);
+    source = watch(0, path, kRLNoteRename | kRLNoteReplace | kRLNoteDelete);
+    char fourth[160];
+    snprintf(fourth, sizeof fourth, "%s/fourth", folder);
+    ck_assert_int_eq(rename(third, fourth), 0);
+    expect_notes(0);
+    ck_assert_int_eq(rename(other, third), 0);
+    expect_notes(kRLNoteRename);
+    RLSourceInvalidate(source);
+    ck_assert_int_eq(unlink(third), 0);
+    ck_assert_int_eq(unlink(fourth), 0);
+    remove_folder();
+}
+
+RL_TEST(the_loss_of_a_name_is_no_attribute, "S-KEV-14",
+        "With a path a file that is removed, or replaced as editors do it, has lost a name; that is no change of attributes") {
+    make_folder();
+    for (int replace = 0; replace < 2; replace++) {
+        uint32_t notes = kRLNoteAttrib | kRLNoteLink | (replace ? kRLNoteReplace : 0);
+        write_file(path, "one", O_CREAT);
+        RLSourceRef source = watch(0, path, notes);
+        ck_assert_int_eq(unlink(path), 0);
+        expect_notes(kRLNoteLink);
+        RLSourceInvalidate(source);
+        write_file(path, "one", O_CREAT);
+        source = watch(0, path, notes);
+        write_file(other, "two", O_CREAT);
+        ck_assert_int_eq(rename(other, path), 0);
+        expect_notes(kRLNoteLink | (replace ? kRLNoteReplace : 0));
+        ck_assert_int_eq(chmod(path, 0640), 0);
+        ck_assert_int_eq(rename(path, other), 0);
+        expect_notes(kRLNoteAttrib);
+        RLSourceInvalidate(source);
+        ck_assert_int_eq(unlink(other), 0);
+    }
     remove_folder();
 }
 
@@ -239,6 +375,25 @@ RL_TEST(impossible_files_are_refused, "S-KEV-9",
         ck_assert_msg(watch(kinds[i].fd, kinds[i].path, kinds[i].fflags) == NULL, "%u", i);
         ck_assert_msg(errno == kinds[i].error, "%u: errno %d", i, errno);
     }
+}
+
+static void remove_in_child(void *unused) {
+    (void)unused;
+    ck_assert_int_eq(rmdir(path), 0);
+    expect_notes(kRLNoteDelete);
+}
+
+RL_TEST(a_child_hears_of_the_end_of_a_folder, "S-KEV-11 S-KEV-13",
+        "In the child of fork, and in the parent, the removal of a folder by descriptor is reported") {
+    make_folder();
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    watch(fd, NULL, kRLNoteDelete);
+    ChildResult result = run_child(remove_in_child, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    expect_notes(kRLNoteDelete);
+    close(fd);
+    remove_folder();
 }
 
 static void change_in_child(void *unused) {

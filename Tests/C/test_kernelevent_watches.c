@@ -24,6 +24,7 @@
 
 /* The library's calls of inotify_add_watch, of which those from a number on can be refused. */
 static int watches_left = -1;
+static int refusal = ENOSPC;
 /* A name of a file that is removed just before it is watched. */
 static const char *vanishing;
 int inotify_add_watch(int fd, const char *path, uint32_t mask) {
@@ -32,7 +33,7 @@ int inotify_add_watch(int fd, const char *path, uint32_t mask) {
         vanishing = NULL;
     }
     if (watches_left == 0) {
-        errno = ENOSPC;
+        errno = refusal;
         return -1;
     }
     if (watches_left > 0) watches_left--;
@@ -681,9 +682,44 @@ RL_TEST(without_a_watch_no_source, "S-KEV-9",
         watches_left = -1;
         ck_assert_int_eq(count_descriptors(), before);
     }
+    /* The end of a folder is seen in the one it is in. */
+    watches_left = 1;
+    ck_assert_ptr_null(try_watch(&file, folder, false, kRLNoteDelete));
+    ck_assert_int_eq(errno, ENOSPC);
+    watches_left = -1;
+    ck_assert_int_eq(count_descriptors(), before);
     watch(&file, in_folder("a"), true, kRLNoteWrite);
     append(in_folder("a"));
     expect_seen(&file, kRLNoteWrite);
+    remove_folder();
+}
+
+RL_TEST(a_folder_in_one_that_cannot_be_read, "S-KEV-13", "The removal of a folder is not reported where the folder it is in may not be read, "
+        "all else is; after a move into another one the removal is reported as well") {
+    make_folder();
+    ck_assert_int_eq(mkdir(in_folder("sub"), 0700), 0);
+    ck_assert_int_eq(mkdir(in_folder("new"), 0700), 0);
+    refusal = EACCES;
+    for (int moved = 0; moved < 2; moved++) {
+        ck_assert_int_eq(mkdir(in_folder("sub/a"), 0700), 0);
+        int fd = open(in_folder("sub/a"), O_RDONLY | O_CLOEXEC);
+        watches_left = 1;
+        watch(&file, in_folder("sub/a"), false, kRLNoteDelete | kRLNoteRename | kRLNoteAttrib);
+        ck_assert_int_eq(watches_left, 0);
+        ck_assert_int_eq(chmod(in_folder("sub/a"), 0750), 0);
+        expect_seen(&file, kRLNoteAttrib);
+        watches_left = -1;
+        if (moved) {
+            ck_assert_int_eq(rename(in_folder("sub/a"), in_folder("new/a")), 0);
+            expect_seen(&file, kRLNoteRename);
+        }
+        ck_assert_int_eq(rmdir(in_folder(moved ? "new/a" : "sub/a")), 0);
+        expect_seen(&file, moved ? kRLNoteDelete : 0);
+        RLSourceInvalidate(file.source);
+        close(fd);
+    }
+    ck_assert_int_eq(rmdir(in_folder("sub")), 0);
+    ck_assert_int_eq(rmdir(in_folder("new")), 0);
     remove_folder();
 }
 

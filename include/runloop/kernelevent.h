@@ -28,7 +28,8 @@
  * pending at the fork are reported in the parent only. A source for which no kernel object can be
  * made in the child is invalid there.
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
- * the number of descriptors: one for each file named by descriptor and one for each directory. If
+ * the number of descriptors: one for each file named by descriptor and one for each directory. The
+ * file systems of these cannot be unmounted (EBUSY) while the source is valid. If
  * more than max_queued_events are pending, a source reports all that may have happened (S-KEV-17).
  * Rules: Docs/semantics.md, section 27.
  */
@@ -96,19 +97,22 @@ RL_OPTIONS(uint32_t, RLKernelEventFlags) {
 
 /** Events of interest, and events that happened. Each filter has its own bits. */
 RL_OPTIONS(uint32_t, RLKernelNotes) {
-    /** Vnode: the file's last name was removed; for a path, its name was. */
+    /**
+     * Vnode: the file's last name was removed; for a path, its name was. By descriptor the removal of a
+     * directory is reported only if the directory it is in may be read, which takes a watch of its own.
+     */
     kRLNoteDelete = 0x0001,
     /** Vnode: contents were written or truncated; of a directory, its list of names changed. */
     kRLNoteWrite = 0x0002,
-    /** Vnode: the file grew. */
+    /** Vnode: the file is longer than at the last event of interest. */
     kRLNoteExtend = 0x0004,
     /** Vnode: mode, owner, times or the like were changed. */
     kRLNoteAttrib = 0x0008,
-    /** Vnode: the number of its names changed. */
+    /** Vnode: the number of its names changed; of a directory, to 0. */
     kRLNoteLink = 0x0010,
-    /** Vnode: it was renamed. */
+    /** Vnode: it was renamed; for a path, the name was and stands for no file. */
     kRLNoteRename = 0x0020,
-    /** Vnode: its file system was unmounted. */
+    /** Vnode with a path: the file's system was unmounted, where the directory is on another one. */
     kRLNoteRevoke = 0x0040,
     /** Vnode: a descriptor that was open for writing was closed. FreeBSD's NOTE_CLOSE_WRITE. */
     kRLNoteCloseWrite = 0x0200,

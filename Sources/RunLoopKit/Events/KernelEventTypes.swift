@@ -42,9 +42,9 @@ extension RunLoop.Source {
         public static var attributes: FileChanges { FileChanges(rawValue: 0x0008) }
         /// The number of its names changed.
         public static var linked: FileChanges { FileChanges(rawValue: 0x0010) }
-        /// It was renamed.
+        /// It was renamed; of a path, its name was.
         public static var renamed: FileChanges { FileChanges(rawValue: 0x0020) }
-        /// Its file system was unmounted.
+        /// Its file system was unmounted; for paths only.
         public static var revoked: FileChanges { FileChanges(rawValue: 0x0040) }
         /// A descriptor that was open for writing was closed.
         public static var closedAfterWriting: FileChanges { FileChanges(rawValue: 0x0200) }

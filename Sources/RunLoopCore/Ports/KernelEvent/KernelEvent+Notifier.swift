@@ -41,8 +41,8 @@ struct FileWatch {
     var descriptorUsers: Int
     /// The sources for which it is the file, linked by `nextOfFile`.
     var files: VnodePointer?
-    /// The sources of locks for which it is the folder, linked by `nextOfFolder`.
-    var locks: VnodePointer?
+    /// Of the sources for which it is the folder those of locks and those without a path, linked by `nextOfFolder`.
+    var listeners: VnodePointer?
 }
 
 typealias FileWatchPointer = UnsafeMutablePointer<FileWatch>
@@ -203,12 +203,13 @@ extension UnsafeMutablePointer where Pointee == Notifier {
                 touch(source, Vnode.nameTouched | (event.mask & UInt32(IN_MOVED_FROM) != 0 ? Vnode.nameMoved : 0))
             }
         }
-        if name == nil && event.mask & UInt32(IN_IGNORED | IN_MOVE_SELF) != 0 {
-            // The path of a lock may lead to another folder by now.
-            var lock = watch.pointee.locks
-            while let current = lock {
-                lock = current.pointee.nextOfFolder
-                touch(current, Vnode.nameTouched)
+        // The path of a lock may lead to another folder by now, and a folder in this one may be the one that was removed.
+        let isInside = name != nil
+        if event.mask & UInt32(isInside ? IN_ISDIR : IN_IGNORED | IN_MOVE_SELF) != 0 {
+            var listener = watch.pointee.listeners
+            while let current = listener {
+                listener = current.pointee.nextOfFolder
+                if current.hasPath != isInside { touch(current, isInside ? UInt32(IN_DELETE_SELF) : Vnode.nameTouched) }
             }
         }
         if event.mask & UInt32(IN_IGNORED) != 0 {

@@ -17,7 +17,8 @@ struct Vnode {
     /// Without a path: its descriptor names the file, and while it is open the kernel never reports the file's own end: that is
     /// seen by its count of names. With a path: nil if the name refers to no file, or the kernel has no room.
     var file: FileWatchPointer?
-    /// With a path: it has a descriptor that names the folder. `nameOffset` is where the name begins in the path.
+    /// With a path: it has a descriptor that names the folder. `nameOffset` is where the name begins in the path. Without one, and for a
+    /// folder whose end is of interest: the folder it is in, if that may be watched.
     var folder: FileWatchPointer?
     var nameOffset: Int
     /// Which of the file's events are this source's.
@@ -33,7 +34,7 @@ struct Vnode {
     /// The sources for which `file` is the file.
     var nextOfFile: VnodePointer?
     var previousOfFile: VnodePointer?
-    /// Of a lock: those for which `folder` is the folder, and what points to this one; else nil.
+    /// In the folder's list `listeners`: the next one, and what points to this one; else nil.
     var nextOfFolder: VnodePointer?
     var linkOfFolder: UnsafeMutablePointer<VnodePointer?>?
     /// All of the notifier's sources.
@@ -149,7 +150,9 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             }
             adopt(file, for: watch)
             join(watch, mask: maskOfFile(status))
-            return true
+            let isOpen = watchParent()
+            // It may have been removed before that.
+            return isOpen && lookUp(&pointee.status)
         }
         guard openFolder() else { return false }
         var status = stat()
@@ -194,16 +197,32 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         adopt(folder, for: watch)
         watch.pointee.members += 1
         pointee.folder = watch
-        if pointee.event.pointee.filter.pointee.tell != nil { link(to: withUnsafeMutablePointer(to: &watch.pointee.locks) { $0 }) }
+        if pointee.event.pointee.filter.pointee.tell != nil { listen(to: watch) }
         notifier.pointee.table.insert(node, WatchTable.key(watch.pointee.number, name))
         return true
     }
 
-    private func link(to locks: UnsafeMutablePointer<VnodePointer?>) {
-        pointee.nextOfFolder = locks.pointee
-        locks.pointee?.pointee.linkOfFolder = withUnsafeMutablePointer(to: &pointee.nextOfFolder) { $0 }
-        pointee.linkOfFolder = locks
-        locks.pointee = self
+    @inline(never)
+    private func listen(to folder: FileWatchPointer) {
+        let listeners = withUnsafeMutablePointer(to: &folder.pointee.listeners) { $0 }
+        pointee.nextOfFolder = listeners.pointee
+        listeners.pointee?.pointee.linkOfFolder = withUnsafeMutablePointer(to: &pointee.nextOfFolder) { $0 }
+        pointee.linkOfFolder = listeners
+        listeners.pointee = self
+    }
+
+    /// A folder's own watch says nothing of its removal while there is a descriptor for it; that of the folder it is in now does. False if
+    /// the kernel has no room; one that may not be read is not watched.
+    @inline(never)
+    func watchParent() -> Bool {
+        guard isFolder(pointee.status), wants & (Note.delete.rawValue | Note.link.rawValue) != 0 else { return true }
+        let parent = notifier.watch(pointee.file!.pointee.descriptor, "..", UInt32(IN_DELETE))
+        parent?.pointee.members += 1
+        leaveFolder()
+        guard let parent else { return rl_errno() != ENOSPC }
+        pointee.folder = parent
+        listen(to: parent)
+        return true
     }
 
     private func closeKeepingError(_ descriptor: Int32) {
@@ -221,7 +240,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     private func maskOfFile(_ status: stat) -> UInt32 {
         var mask = UInt32(IN_ATTRIB | IN_MOVE_SELF)
         if wants & (Note.write.rawValue | Note.extend.rawValue) != 0 {
-            mask |= status.st_mode & 0o170000 == 0o040000 ? Vnode.changesOfList : UInt32(IN_MODIFY)
+            mask |= isFolder(status) ? Vnode.changesOfList : UInt32(IN_MODIFY)
         }
         if wants & Note.closeWrite.rawValue != 0 { mask |= UInt32(IN_CLOSE_WRITE) }
         return mask
@@ -273,6 +292,11 @@ extension UnsafeMutablePointer where Pointee == Vnode {
 
     fileprivate func close() {
         leaveFile()
+        leaveFolder()
+    }
+
+    @inline(never)
+    private func leaveFolder() {
         guard let folder = pointee.folder else { return }
         notifier.pointee.table.remove(node)
         if let link = pointee.linkOfFolder {
@@ -280,7 +304,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             link.pointee?.pointee.linkOfFolder = link
         }
         pointee.folder = nil
-        notifier.leave(folder, descriptor: true)
+        notifier.leave(folder, descriptor: hasPath)
     }
 
     fileprivate func enlist() {
@@ -298,9 +322,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         pointee.next?.pointee.previous = pointee.previous
     }
 
-    /// What the name refers to now; false with errno if that is nothing.
+    /// The file by descriptor, or what the name refers to now; false with errno if that is nothing.
     @inline(never)
     func lookUp(_ status: inout stat) -> Bool {
+        if !hasPath { return fstat(pointee.file!.pointee.descriptor, &status) == 0 }
         let folder = pointee.folder!.pointee.descriptor
         if fstatat(folder, name, &status, 0) == 0 { return true }
         // A failure for lack of memory, for example, says nothing about the name, so one such failure is not believed.
@@ -315,6 +340,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         pointee.second = now.tv_sec
     }
 
+    func isFolder(_ status: stat) -> Bool { status.st_mode & 0o170000 == 0o040000 }
     func isSame(_ first: stat, _ second: stat) -> Bool { first.st_ino == second.st_ino && first.st_dev == second.st_dev }
 
     // MARK: fork
@@ -338,9 +364,9 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             }
             pointee.isLost = number < 0 || (pointee.exists && pointee.file == nil)
         } else {
-            if let file = pointee.file { fstat(file.pointee.descriptor, &pointee.status) }
+            pointee.isLost = !watchParent() || pointee.file!.pointee.number < 0
+            _ = lookUp(&pointee.status)
             remember(pointee.status)
-            pointee.isLost = pointee.file!.pointee.number < 0
         }
     }
 }

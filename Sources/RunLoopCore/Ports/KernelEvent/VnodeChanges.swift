@@ -9,24 +9,24 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         var happened = pointee.happened
         pointee.happened = 0
         var notes: UInt32 = 0
+        if !hasPath && happened & UInt32(IN_MOVE_SELF | IN_Q_OVERFLOW) != 0 { _ = watchParent() }
         if happened & UInt32(IN_Q_OVERFLOW) != 0 {
             notes = lookAnew()
         } else {
-            if happened & 0xffff != 0 { notes = notesOfFile(happened) }
             // The folder says nothing of a file to which the name leads only.
             if hasPath && happened & UInt32(IN_ATTRIB | IN_MOVE_SELF) != 0 && isLink {
                 happened |= happened & UInt32(IN_MOVE_SELF) != 0 ? Vnode.nameTouched | Vnode.nameMoved : Vnode.nameTouched
             }
-            var isNameTouched = happened & Vnode.nameTouched != 0
             if hasPath && happened & UInt32(IN_IGNORED) != 0 {
                 // The file is gone, and its watch with it. The name may be another file's already.
                 leaveFile()
-                isNameTouched = true
+                happened |= Vnode.nameTouched
             }
-            if isNameTouched {
+            if hasPath && happened & Vnode.nameTouched != 0 {
                 let wasMoved = happened & Vnode.nameMoved != 0
-                notes |= lookAtName(missing: wasMoved ? Note.rename.rawValue : Note.delete.rawValue)
+                notes = lookAtName(missing: wasMoved ? Note.rename.rawValue : Note.delete.rawValue)
             }
+            if happened & 0xffff != 0 { notes |= notesOfFile(happened, notes) }
         }
         // A file that was made and removed before this look leaves no notes; a lock was free in between.
         if notes & wants != 0 || pointee.event.pointee.filter.pointee.tell != nil { pointee.event.tell(notes & wants) }
@@ -38,30 +38,55 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         return fstatat(pointee.folder!.pointee.descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & 0o170000 == 0o120000
     }
 
-    private func notesOfFile(_ mask: UInt32) -> UInt32 {
-        guard let file = pointee.file else { return 0 }
-        var notes: UInt32 = 0
+    /// The second argument is what became of the name.
+    private func notesOfFile(_ mask: UInt32, _ nameNotes: UInt32) -> UInt32 {
         let old = pointee.status
         var new = old
-        if !hasPath { fstat(file.pointee.descriptor, &new) } else if !lookUp(&new) || !isSame(new, old) { new = old }
+        // What the name no longer stands for cannot be looked at.
+        var isFormer = nameNotes != 0
+        if !isFormer {
+            isFormer = lookUp(&new) ? hasPath && !isSame(new, old) : isMissing
+            if isFormer { new = old }
+        }
         remember(new)
+        let names = notesOfNames(old, new)
+        var notes = names
         if mask & (UInt32(IN_MODIFY) | Vnode.changesOfList) != 0 { notes |= Note.write.rawValue }
         if new.st_size > old.st_size && mask & UInt32(IN_MODIFY) != 0 { notes |= Note.extend.rawValue }
-        notes |= notesOfNames(old, new)
         if mask & UInt32(IN_ATTRIB) != 0 {
-            let hasSameOwner = new.st_mode == old.st_mode && new.st_uid == old.st_uid && new.st_gid == old.st_gid
-            if !hasSameOwner || new.st_nlink == old.st_nlink { notes |= Note.attrib.rawValue }
+            // Of the file that the name stood for. Where that was not moved away it is most likely the loss of this name.
+            if isFormer {
+                notes |= nameNotes & Note.rename.rawValue != 0 ? Note.attrib.rawValue : Note.link.rawValue
+            } else if names == 0 || !hasSameAttributes(new, old) {
+                notes |= Note.attrib.rawValue
+            }
         }
-        if mask & UInt32(IN_MOVE_SELF) != 0 { notes |= Note.rename.rawValue }
+        // With a path the name counts, and the folder reports its changes.
+        if mask & UInt32(IN_MOVE_SELF) != 0 && !hasPath { notes |= Note.rename.rawValue }
         if mask & UInt32(IN_UNMOUNT) != 0 { notes |= Note.revoke.rawValue }
         if mask & UInt32(IN_CLOSE_WRITE) != 0 { notes |= Note.closeWrite.rawValue }
         return notes
     }
 
+    private func hasSameAttributes(_ first: stat, _ second: stat) -> Bool {
+        first.st_mode == second.st_mode && first.st_uid == second.st_uid && first.st_gid == second.st_gid
+            && isSame(first.st_atim, second.st_atim) && isSame(first.st_mtim, second.st_mtim)
+    }
+
+    private func isSame(_ first: timespec, _ second: timespec) -> Bool { first.tv_sec == second.tv_sec && first.tv_nsec == second.tv_nsec }
+
     private func notesOfNames(_ old: stat, _ new: stat) -> UInt32 {
-        if new.st_nlink == old.st_nlink { return 0 }
-        // With a path the name counts, and the folder reports its changes.
+        // A folder's count is that of the folders in it, until it is removed.
+        if new.st_nlink == old.st_nlink || (new.st_nlink != 0 && isFolder(new)) { return 0 }
         return new.st_nlink == 0 && !hasPath ? Note.link.rawValue | Note.delete.rawValue : Note.link.rawValue
+    }
+
+    /// Whether a look that failed says that there is no such name.
+    private var isMissing: Bool {
+        switch rl_errno() {
+        case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: true
+        default: false
+        }
     }
 
     /// The name was touched: what does it refer to now? `missing`: what to report if that is nothing, and was a file before.
@@ -71,10 +96,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         let existed = pointee.exists
         guard lookUp(&status) else {
             // A folder that may not be searched, or no memory: nothing is known about the name.
-            switch rl_errno() {
-            case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: break
-            default: return 0
-            }
+            guard isMissing else { return 0 }
             pointee.exists = false
             leaveFile()
             return existed ? missing : 0
@@ -102,11 +124,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         let old = pointee.status
         let second = pointee.second
         var new = old
-        if hasPath { _ = lookUp(&new) } else if let file = pointee.file { fstat(file.pointee.descriptor, &new) }
+        _ = lookUp(&new)
         remember(new)
         var notes = Note.closeWrite.rawValue | notesOfNames(old, new)
-        let isUntouched = new.st_ctim.tv_sec == old.st_ctim.tv_sec && new.st_ctim.tv_nsec == old.st_ctim.tv_nsec
-            && second - old.st_ctim.tv_sec >= 2
+        let isUntouched = isSame(new.st_ctim, old.st_ctim) && second - old.st_ctim.tv_sec >= 2
         if !isUntouched { notes |= unseen | (hasPath ? 0 : Note.rename.rawValue) }
         return notes
     }
