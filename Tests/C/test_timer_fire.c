@@ -237,6 +237,82 @@ static void run_nested(Probe *self) {
     trace("end");
 }
 
+static Probe batch[5];
+
+static void make_batch(int count, void (*first)(Probe *)) {
+    static const char *names[] = {"a", "b", "c", "d", "e"};
+    for (int i = 0; i < count; i++) {
+        batch[i].name = names[i];
+        add_due(&batch[i]);
+    }
+    batch[0].action = first;
+}
+
+static void make_due_anew(Probe *self) { RLTimerSetNextFireDate(batch[self->value].timer, 5); }
+
+RL_TEST(a_timer_that_is_made_due_anew_keeps_its_turn, "S-TMR-23 S-PASS-9",
+        "A member of a batch whose date an earlier callback sets to another past date fires in that pass, in its turn") {
+    make_batch(3, make_due_anew);
+    batch[0].value = 1;
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("a b c");
+}
+
+static void postpone_a_removed_one(Probe *self) {
+    static Probe added = {.name = "z"};
+    if (self->data) RLAddTimer(RLGetCurrent(), batch[2].timer, self->data);
+    RLRemoveTimer(RLGetCurrent(), batch[2].timer, kRLDefaultMode);
+    if (self->value) {
+        RLTimerSetNextFireDate(batch[2].timer, -1);
+        RLAddTimer(RLGetCurrent(), batch[2].timer, kRLDefaultMode);
+    } else {
+        RLTimerSetNextFireDate(batch[2].timer, FAR_FUTURE);
+    }
+    add_due(&added);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    trace("back");
+}
+
+RL_TEST(a_postponed_timer_is_no_bound_for_a_nested_batch, "S-TMR-21 S-TMR-25",
+        "What a nested run collects fires behind earlier timers of the outer batch, also if one of that was removed and postponed") {
+    make_batch(4, postpone_a_removed_one);
+    batch[0].data = "other";
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("a b d z back");
+    RLTimerInvalidate(batch[2].timer);
+}
+
+RL_TEST(a_timer_that_came_back_later_is_no_bound_for_a_nested_batch, "S-TMR-21 S-TMR-26",
+        "In a nested run a timer that was removed, made due anew and added back fires by its new instant") {
+    make_batch(4, postpone_a_removed_one);
+    batch[0].value = 1;
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("a b d c z back");
+}
+
+static void ask_for_the_next(Probe *self) {
+    /* One that is being called counts. */
+    RLRemoveTimer(RLGetCurrent(), self->timer, kRLDefaultMode);
+    for (int i = 1; i < 3; i++) RLTimerSetNextFireDate(batch[i].timer, -100 - i);
+    /* 3 is the earliest now, and then 1. */
+    RLTimerRef earliest = batch[3].timer;
+    ck_assert(RLGetNextTimerFireDate(RLGetCurrent(), kRLDefaultMode) == RLTimerGetNextFireDate(earliest));
+    RLTimerInvalidate(earliest);
+    ck_assert(RLGetNextTimerFireDate(RLGetCurrent(), kRLDefaultMode) == RLTimerGetNextFireDate(batch[1].timer));
+}
+
+RL_TEST(the_earliest_of_a_batch_with_new_dates, "S-TMR-55 S-TMR-23",
+        "The next date of a mode is that of the earliest instant, whatever the turns in a batch are") {
+    for (int i = 0; i < 4; i++) {
+        static const char *names[] = {"a", "b", "c", "d"};
+        batch[i].name = names[i];
+        add_timer(&batch[i], -1 - i, 0, kRLDefaultMode);
+    }
+    batch[0].action = ask_for_the_next;
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("a b c");
+}
+
 RL_TEST(a_firing_timer_does_not_fire_again, "S-TMR-27 S-TMR-23 S-NEST-3",
         "A timer whose callback is on the stack does not fire in a nested run of any mode, even if "
         "it is due; another one does") {

@@ -52,6 +52,47 @@ SCENARIO(timer_batch_added, "S-TMR-26",
     run(D, 0, false);
 }
 
+SCENARIO(timer_batch_due_anew, "S-TMR-23 S-PASS-9",
+         "A member of a batch that an earlier one makes due anew, by a past date, keeps its turn.") {
+    keep(D);
+    RLTimerRef b = timer("b", 0.02, 0, NULL), c = timer("c", 0.03, 0, NULL);
+    RLTimerRef a = timer("a", 0.01, 0, ^{
+        RLTimerSetNextFireDate(b, -1);
+    });
+    RLAddTimer(loop, a, D);
+    RLAddTimer(loop, b, D);
+    RLAddTimer(loop, c, D);
+    take(0.1);
+    run(D, 0, false);
+    say("next");
+    run(D, 0, false);
+}
+
+SCENARIO(timer_batch_nested_order, "S-TMR-21 S-TMR-23 S-TMR-26",
+         "In a nested run the rest of a batch fires by instants, with what has become due.") {
+    keep(D);
+    RLTimerRef b = timer("b", 0.02, 0, NULL), c = timer("c", 0.03, 0, NULL),
+               d = timer("d", 0.04, 0, NULL), e = timer("e", 0.15, 0, NULL);
+    RLTimerRef a = timer("a", 0.01, 0, ^{
+        take(0.15);
+        RLRemoveTimer(loop, c, D);
+        RLTimerSetNextFireDate(c, -1);
+        RLAddTimer(loop, c, D);
+        RLTimerSetNextFireDate(b, -1);
+        run(D, 0, false);
+        say("back");
+    });
+    RLAddTimer(loop, a, D);
+    RLAddTimer(loop, b, D);
+    RLAddTimer(loop, c, D);
+    RLAddTimer(loop, d, D);
+    RLAddTimer(loop, e, D);
+    take(0.1);
+    run(D, 0, false);
+    say("next");
+    run(D, 0, false);
+}
+
 SCENARIO(timer_on_the_stack, "S-TMR-27 S-NEST-3 S-NEST-4 S-RUN-3",
          "A firing timer fires in no nested run, yet keeps the mode from being empty.") {
     observe("", D);

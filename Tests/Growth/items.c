@@ -388,3 +388,38 @@ BESIDE_IDLE(observer_idle) {
     RLRelease(observer);
     release_kept(n);
 }
+
+static void add_back(RLTimerRef timer, void *info) {
+    remove_others(timer, info);
+    if (calls > 1) return;
+    /* A nested run passes over all of them. */
+    RLRunInMode(kRLDefaultMode, 0, false);
+    for (long i = 0; i < left_out; i++) RLAddTimer(own, (RLTimerRef)kept[(i * 7919 + 1) % left_out], kRLDefaultMode);
+}
+
+EACH_OF(timer_batch_added_back) {
+    left_out = n;
+    add_timers(n, 0, 0, add_back, kRLDefaultMode);
+    counted();
+    RLRunInMode(kRLDefaultMode, 0, false);
+    counted_end();
+    require(calls == n, "fires");
+    release_kept(n);
+}
+
+static void make_due_anew(RLTimerRef timer, void *info) {
+    (void)info;
+    if (calls++ > 0) return;
+    for (long i = left_out - 1; i >= 0; i--)
+        if (kept[i] != timer) RLTimerSetNextFireDate((RLTimerRef)kept[i], -1);
+}
+
+EACH_OF(timer_batch_due_anew) {
+    left_out = n;
+    add_timers(n, 0, 0, make_due_anew, kRLDefaultMode);
+    counted();
+    RLRunInMode(kRLDefaultMode, 0, false);
+    counted_end();
+    require(calls == n, "fires");
+    release_kept(n);
+}

@@ -45,6 +45,7 @@ struct model_item {
     long past_serial; /* not 0: made due at once by a past date, in the order of these numbers */
     bool was_past;    /* re-armed from such an instant */
     long armed;       /* serial number of the last change of the instant */
+    long moved;       /* the same for a change that ends its turn in a batch: a fire, or a later date */
     bool set_inside;  /* the date was set while the callback ran */
     int64_t served;   /* the instant being served */
 };

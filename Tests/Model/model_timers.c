@@ -44,6 +44,7 @@ void model_set_date(struct model *model, int index, const struct date *date) {
     compute(model, date, &reported, &instant, &past);
     item->date = reported; /* S-TMR-36 */
     item->armed = ++model->serial;
+    if (instant > model->now) item->moved = model->serial;
     if (item->firing > 0) {
         /* S-TMR-38: it replaces the re-arming if it is later than the instant being served. A past
            date is "now", which on a clock that stands still may be that very instant: then either
@@ -137,6 +138,7 @@ static void fire(struct model *model, int index) {
     item->firing_thread = model->gate.thread;
     /* S-TMR-44: the bracket. */
     if (definition->has_retain) model_note(model, ENTRY_CONTEXT_RETAIN, index, 0, 0);
+    item->moved = ++model->serial;
     if (definition->has_callback) { /* S-TMR-12 */
         model_note(model, ENTRY_FIRE, index, 0, 0);
         model->gate.active[index]++;
@@ -165,6 +167,7 @@ static void fire(struct model *model, int index) {
 void model_serve_timers(struct model *model, int loop, int mode) {
     int batch[MAX_ITEMS], count = 0;
     int64_t batch_now = model->now;
+    long begun = model->serial;
     for (int i = 0; i < MAX_ITEMS; i++) {
         const struct model_item *item = &model->item[i];
         /* S-TMR-23 */
@@ -182,8 +185,9 @@ void model_serve_timers(struct model *model, int loop, int mode) {
         /* S-TMR-23..26: tested again before its turn. */
         bool turn = item->alive && item->valid && item->firing == 0 && model_in_any_mode(item, loop);
         if (turn && item->instant > model->now) turn = false; /* S-TMR-24 */
-        /* Postponed, and then overtaken by the clock, within the batch: either is right. */
-        if (turn && item->instant > batch_now) turn = model_choose(model, 2) == 0;
+        /* Postponed, and then overtaken by the clock, within the batch: either is right. One that was made due anew
+           keeps its turn (S-TMR-23). */
+        if (turn && item->instant > batch_now && item->moved > begun) turn = model_choose(model, 2) == 0;
         /* S-TMR-25 for a timer in two batches, of nested runs: either may be the one in which it
            has its turn. */
         if (turn && !item->in[loop][mode] && item->pins > 1) turn = model_choose(model, 2) == 0;

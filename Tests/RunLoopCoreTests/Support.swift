@@ -36,7 +36,7 @@ struct ModelTimer {
     let timer: TimerPointer
     let instant: Int64
     /// The order of insertion.
-    let sequence: UInt32
+    let sequence: Int
 
     var node: TimerNodePointer { timer.firstNode }
 

@@ -9,9 +9,7 @@ import Testing
         var generator = SeededGenerator(seed: seed)
         var heap = TimerHeap()
         var model: [ModelTimer] = []
-        // Starts near the end of the 32-bit sequence numbers, which wrap around.
-        var sequence: UInt32 = seed % 2 == 0 ? 0 : UInt32.max - 20
-        var age: UInt32 = 0
+        var sequence = 0
         for _ in 0..<400 {
             switch generator.below(5) {
             case 0, 1, 2:
@@ -19,9 +17,9 @@ import Testing
                 let timer = makeTimer(instant: instant)
                 timer.firstNode.pointee.sequence = sequence
                 heap.insert(timer.firstNode, instant: instant)
-                model.append(ModelTimer(timer: timer, instant: instant, sequence: age))
-                sequence &+= 1
-                age += 1
+                model.append(ModelTimer(timer: timer, instant: instant, sequence: sequence))
+                // Any number of insertions lie between two that meet here.
+                sequence += seed % 2 == 0 ? 1 : 1_100_000_000
             case 3:
                 guard !model.isEmpty else { continue }
                 let entry = model.remove(at: generator.below(model.count))
@@ -55,9 +53,9 @@ import Testing
             let instant = Int64(generator.below(1_000_000))
             let tolerance = Double(generator.below(3)) * Double(generator.below(300_000)) * 1e-9
             let timer = makeTimer(instant: instant, tolerance: tolerance)
-            timer.firstNode.pointee.sequence = UInt32(index)
+            timer.firstNode.pointee.sequence = index
             heap.insert(timer.firstNode, instant: instant)
-            model.append(ModelTimer(timer: timer, instant: instant, sequence: UInt32(index)))
+            model.append(ModelTimer(timer: timer, instant: instant, sequence: index))
         }
         let limit = Int64(generator.below(1_500_000))
         // All timers that come before the wake fire at it, so none of them may be beyond its tolerance there.

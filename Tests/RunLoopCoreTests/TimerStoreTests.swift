@@ -12,7 +12,7 @@ import Testing
         var model: [ModelTimer] = []
         // The store's first timer reads the clock, so the test's time starts there.
         var now = Clock.now()
-        var sequence: UInt32 = 0
+        var sequence = 0
         var batch: UInt32 = 0
         // Half of them have one of a few instants, so that many are due at the same one.
         func anyInstant() -> Int64 {
@@ -64,7 +64,7 @@ import Testing
                     let earliest = store.earliest()
                     #expect(earliest == entry.node)
                     #expect(entry.node.pointee.place == .due)
-                    #expect(entry.node.pointee.sequence == batch)
+                    #expect(entry.node.pointee.batch == batch)
                     store.remove(entry.node)
                 }
                 let left = store.firstMemberDue
@@ -147,7 +147,7 @@ import Testing
             let tolerance = generator.below(3) == 0 ? 0 : Double(distance) * 1e-9 * Double(generator.below(100)) / 50
             let timer = makeTimer(instant: instant, tolerance: tolerance)
             store.insert(timer.firstNode)
-            model.append(ModelTimer(timer: timer, instant: instant, sequence: UInt32(sequence)))
+            model.append(ModelTimer(timer: timer, instant: instant, sequence: sequence))
         }
         if !store.hasDue(now) {
             let wake = store.nextWake()
@@ -169,7 +169,7 @@ import Testing
         for sequence in 0..<count {
             let timer = makeTimer(instant: now + 2_000_000 + Int64.random(in: 0..<range, using: &generator))
             store.insert(timer.firstNode)
-            model.append(ModelTimer(timer: timer, instant: timer.pointee.instant, sequence: UInt32(sequence)))
+            model.append(ModelTimer(timer: timer, instant: timer.pointee.instant, sequence: sequence))
         }
         let end = now + 2_000_000 + range
         _ = store.hasDue(end)
@@ -206,6 +206,114 @@ import Testing
             store.remove(node)
         }
         #expect(order == [10, 20, 30, 40])
+        for timer in timers { timer.release() }
+        store.free()
+    }
+
+    @Test("In a nested batch members that were added back or got other dates fire by their instants, tombstones apart: S-TMR-21, S-TMR-23, S-TMR-26",
+          arguments: 0..<200 as Range<UInt64>)
+    func returnedMembers(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var store = TimerStore()
+        let now = Clock.now()
+        let timers = (0..<40).map { makeTimer(instant: now - 1000 + Int64($0)) }
+        for timer in timers { store.insert(timer.firstNode) }
+        store.collectDue(now, batch: 1)
+        var turns = timers
+        var members = timers
+        for number in 0..<Int64(60) {
+            let timer = timers[generator.below(timers.count)]
+            let node = timer.firstNode
+            switch generator.below(5) {
+            case 0, 1:
+                if node.pointee.isTombstone { break }
+                node.pointee.isTombstone = true
+                members.removeAll { $0 == timer }
+                if node.pointee.isIn(.returned) { store.pass(node) }
+            case 2:
+                if !node.pointee.isTombstone { break }
+                node.pointee.isTombstone = false
+                members.append(timer)
+                store.keepTurn(node)
+            case 3:
+                timer.pointee.instant = now + number
+                if !node.pointee.isTombstone { store.keepTurn(node) }
+            default:
+                let earliest = store.earliest()
+                #expect(earliest?.instant == members.map(\.pointee.instant).min())
+                let first = store.firstMemberDue
+                #expect(first?.timer == turns.first { members.contains($0) })
+            }
+        }
+        if seed % 2 == 0 {
+            let added = makeTimer(instant: now - 980)
+            store.insert(added.firstNode)
+            members.append(added)
+            store.collectDue(now + 100, batch: 2)
+            var last = Int64.min
+            while let node = store.nextDue(inBatch: 2) {
+                #expect(!node.pointee.isTombstone)
+                #expect(node.instant >= last)
+                last = node.instant
+                store.removeMember(node)
+                members.removeAll { $0 == node.timer }
+            }
+            #expect(members.isEmpty)
+            turns.removeAll { !$0.firstNode.pointee.isTombstone }
+            added.release()
+        }
+        while let node = store.nextDue(inBatch: 1) {
+            #expect(node.timer == turns.removeFirst())
+            node.pointee.isTombstone = false
+            store.remove(node)
+        }
+        #expect(turns.isEmpty && store.isEmpty && store.anyNode() == nil)
+        for timer in timers { timer.release() }
+        store.free()
+    }
+
+    @Test("Timers with one instant keep their order, and each is found, however many insertions lie between them: S-TMR-21, S-TMR-42")
+    func farApart() {
+        var timers = SortedTimers()
+        let members = (0..<9).map { _ in makeTimer(instant: 5) }
+        for (index, timer) in members.enumerated() {
+            timer.firstNode.pointee.sequence = index * 1_100_000_000
+            let isLater = timers.append(timer.firstNode, instant: 5)
+            #expect(isLater)
+        }
+        for index in [0, 3, 8, 1, 5] {
+            timers.remove(members[index].firstNode, instant: 5)
+            #expect(timers.checkInvariants())
+        }
+        for index in [2, 4, 6, 7] {
+            let first = timers.removeFirst(notAfter: 5)
+            #expect(first == members[index].firstNode)
+        }
+        for timer in members { timer.release() }
+        timers.free()
+    }
+
+    @Test("A timer that goes and comes back with its former instant, in its former place, is found: S-TMR-21, S-TMR-63", arguments: [1, 2, 9])
+    func thereAndBack(count: Int) {
+        var store = TimerStore()
+        let now = Clock.now()
+        let timers = (0..<count).map { _ in makeTimer(instant: now) }
+        for timer in timers { store.insert(timer.firstNode) }
+        for distance in [-1, 0, 1_000_000_000, 0, 0, 5, 0] as [Int64] {
+            for timer in timers.reversed() {
+                let former = timer.pointee.instant
+                timer.pointee.instant = now + distance
+                store.move(timer.firstNode, from: former)
+                #expect(store.checkInvariants())
+            }
+        }
+        store.collectDue(now, batch: 1)
+        for timer in timers {
+            let first = store.firstMemberDue
+            #expect(first == timer.firstNode)
+            store.remove(timer.firstNode)
+        }
+        #expect(store.isEmpty)
         for timer in timers { timer.release() }
         store.free()
     }

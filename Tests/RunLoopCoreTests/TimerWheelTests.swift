@@ -14,7 +14,7 @@ import Testing
         var model: [ModelTimer] = []
         var now = Int64(generator.below(1 << 50))
         wheel.set(tick: TimerWheel.tick(of: now))
-        var sequence: UInt32 = 0
+        var sequence = 0
         for _ in 0..<300 {
             switch generator.below(6) {
             case 0, 1, 2:

@@ -157,7 +157,7 @@ struct RunLoop: ~Copyable {
     /// thread only.
     var idleRuns: UInt32
     var performedAtEnd: UInt64
-    /// Numbers the batches of timers. Guarded by `lock`.
+    /// How many batches of timers are under way: the number of the innermost. Guarded by `lock`.
     var timerBatch: UInt32
     /// The thread's timer slack in nanoseconds, read when the loop first sleeps until an instant; negative before. Loop's thread
     /// only.

@@ -26,7 +26,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 timer.addTombstones(-1)
                 mode.pointee.timers.remove(node)
                 timer.freeNode(node)
-                if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > now {
+                if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > dueLimit(time) {
                     guard timer.isAbandoned else { continue }
                     unlock(owner: true)
                     Timer.destroy(timer)
@@ -34,11 +34,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     continue
                 }
             } else {
-                mode.pointee.timers.removeDue(node)
+                mode.pointee.timers.removeMember(node)
                 isOut = timer.pointee.isInOneMode
             }
             fireLocked(timer, isOut: isOut)
         }
+        pointee.timerBatch &-= 1
         unlock(owner: true)
     }
 

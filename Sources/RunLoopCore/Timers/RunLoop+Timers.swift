@@ -108,7 +108,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.timers.remove(node)
             if isFiring { mode.pointee.timers.insertAway(node) } else { mode.pointee.timers.insertInACall(node) }
         } else {
-            mode.pointee.timers.bringBack(node)
+            mode.pointee.timers.keepTurn(node)
         }
         timer.addTombstones(-1)
         timer.pointee.modeCount += 1
@@ -121,10 +121,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard let node = timer.node(in: mode), !node.pointee.isTombstone else { return false }
         timer.pointee.modeCount &-= 1
         mode.pointee.timerCount &-= 1
-        if node.pointee.isIn(.due) {
+        if node.pointee.isInBatch {
             // Its turn in a batch is still to come, and comes if the timer is in another mode then (S-TMR-25).
             node.pointee.isTombstone = true
             timer.addTombstones(1)
+            if node.pointee.isIn(.returned) { mode.pointee.timers.pass(node) }
             return false
         }
         mode.pointee.timers.remove(node)

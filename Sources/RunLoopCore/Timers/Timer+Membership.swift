@@ -116,10 +116,19 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forEachNode { node in
             // A tombstone, whose turn in a batch is still to come, is looked at again before its turn (S-TMR-24).
             if node.pointee.isTombstone { return }
+            if node.pointee.isInBatch && keepsTurn(node) { return }
             let mode = node.pointee.mode!
             mode.pointee.timers.remove(node, dueAt: former)
             mode.pointee.timers.insert(node)
         }
+    }
+
+    /// A member of a batch whose new instant has come has its turn there (S-TMR-23). The lock of its loop is held.
+    @inline(never)
+    func keepsTurn(_ node: TimerNodePointer) -> Bool {
+        guard let loop = pointee.owner.load(ordering: .relaxed).loop, pointee.instant <= loop.dueLimit(loop.time) else { return false }
+        node.pointee.mode!.pointee.timers.keepTurn(node)
+        return true
     }
 
     /// `RLTimerSetNextFireDate` (S-TMR-36 to 41); `isDelay`: `RLTimerSetNextFireDelay`.

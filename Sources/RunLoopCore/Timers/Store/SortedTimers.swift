@@ -8,13 +8,13 @@ struct SortedTimers {
         var instant: Int64
         /// nil after it was removed.
         var node: TimerNodePointer?
-        var sequence: UInt32
+        var sequence: Int
 
         /// Whether it fires before the other one: by instant, then by insertion.
         @inline(always)
         func precedes(_ other: Entry) -> Bool {
             if instant != other.instant { return instant < other.instant }
-            return Int32(bitPattern: sequence &- other.sequence) < 0
+            return sequence < other.sequence
         }
     }
 
@@ -39,9 +39,15 @@ struct SortedTimers {
     /// Appends a timer. False, and nothing is appended, if it is to fire before the last one.
     mutating func append(_ node: TimerNodePointer, instant: Int64) -> Bool {
         let entry = Entry(instant: instant, node: node, sequence: node.pointee.sequence)
+        // A timer may come back with the instant and the sequence that it had: no hole before it has them.
+        while head != end && entries![end - 1].node == nil {
+            end -= 1
+            holes -= 1
+        }
+        sortedEnd = end
         if head != end && entry.precedes(entries![end - 1]) { return false }
         append(entry)
-        sortedEnd = end
+        sortedEnd += 1
         return true
     }
 
@@ -192,13 +198,12 @@ extension SortedTimers {
         }
         let spare = spare!
         let places = (UnsafeMutableRawPointer(spare) + size).assumingMemoryBound(to: UInt32.self)
-        let base = entries[0].sequence &- 1 << 31
         var isTied = false
         // Equal instants are rare; they are found when they are neighbours.
         SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         for index in 1..<count where entries[index].instant == entries[index - 1].instant { isTied = true }
         if isTied {
-            SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64($0.sequence &- base) }
+            SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: Int64($0.sequence)) }
             SortedTimers.sortByBytes(entries, count, spare: spare, places: places) { UInt64(bitPattern: $0.instant) }
         }
     }

@@ -2,7 +2,8 @@
 import CRunLoopLinux
 
 /// A heap of four children per node over the timers that are due soon, the earliest first. The loop's lock guards it. The zero
-/// value is empty. Each entry has a copy of the instant, so that sifting reads the array and not the timers.
+/// value is empty. Each entry has a copy of the instant, so that sifting reads the array and not the timers. `TimerStore` also keeps nodes
+/// in such heaps by their turns in place of instants.
 struct TimerHeap {
     struct Entry {
         var instant: Int64
@@ -11,7 +12,7 @@ struct TimerHeap {
         @inline(always)
         func precedes(_ other: Entry) -> Bool {
             if instant != other.instant { return instant < other.instant }
-            return Int32(bitPattern: node.pointee.sequence &- other.node.pointee.sequence) < 0
+            return node.pointee.sequence < other.node.pointee.sequence
         }
     }
 
@@ -23,6 +24,10 @@ struct TimerHeap {
 
     /// The earliest. The heap must not be empty.
     var first: Entry { entries![0] }
+    var any: TimerNodePointer? { isEmpty ? nil : first.node }
+
+    /// With what a node of the heap was inserted.
+    func key(of node: TimerNodePointer) -> Int64 { entries![node.pointee.index].instant }
 
     mutating func insert(_ node: TimerNodePointer, instant: Int64) {
         if count == capacity {

@@ -11,8 +11,8 @@ struct TimerLinks {
 struct TimerNode {
     /// The address of the mode; 0 when the node is free. The first word: further nodes are found by it.
     var modeAddress: UInt
-    /// Order of insertion among equal instants, modulo 2^32 (S-TMR-21); in the due list the number of the batch.
-    var sequence: UInt32
+    /// The number of the batch of which it is a member.
+    var batch: UInt32
     /// Bits 0 to 2: a `Place`. Bit 3: tombstone. Bit 4: further node. Bit 5: away. From bit 6: index in the heap, bucket of the
     /// wheel, or rank in a batch.
     private var bits: UInt32
@@ -22,18 +22,27 @@ struct TimerNode {
         case nowhere = 0
         case heap = 1
         case wheel = 2
-        case due = 3
-        case run = 4
-        /// Among the tombstones of a batch that were passed over: see `TimerStore`.
+        case run = 3
+        // Those of a batch come last.
+        case due = 4
+        /// A tombstone of a batch that was passed over: see `TimerStore`.
         case passed = 5
+        /// A member of a batch that was added back, or got another date: see there.
+        case returned = 6
     }
 
     /// A node in no mode. For the first one of a timer, the timer is implied by where the node lies.
     init() {
         modeAddress = 0
-        sequence = 0
+        batch = 0
         bits = 0
         links = TimerLinks()
+    }
+
+    /// Order of insertion among equal instants (S-TMR-21). Where it counts, among the near ones and in the wheel, the node has no links.
+    var sequence: Int {
+        @inline(always) get { Int(bitPattern: links.previous) }
+        @inline(always) set { links.previous = TimerNodePointer(bitPattern: newValue) }
     }
 
     /// Where in the bucket of the wheel it is. It has no links there.
@@ -52,7 +61,7 @@ struct TimerNode {
     func isIn(_ place: Place) -> Bool { bits & 7 == place.rawValue }
 
     /// Whether it waits for its turn in a batch.
-    var isInBatch: Bool { isIn(.due) || isIn(.passed) }
+    var isInBatch: Bool { bits & 7 >= Place.due.rawValue }
 
     @inline(always)
     mutating func setPlace(_ place: Place, index: Int) {
@@ -76,9 +85,6 @@ struct TimerNode {
         get { bits & 0b10_0000 != 0 }
         set { bits = newValue ? bits | 0b10_0000 : bits & ~0b10_0000 }
     }
-
-    /// Whether its turn is before that of the other one, which is in the same batch: the last 26 bits of their ranks.
-    func hasTurn(before other: TimerNode) -> Bool { Int32(bitPattern: (bits & ~63) &- (other.bits & ~63)) < 0 }
 
     /// Index in the heap, bucket of the wheel, or rank in a batch.
     var index: Int {
@@ -124,7 +130,7 @@ extension TimerNodePointer {
         let mine = instant
         let theirs = other.instant
         if mine != theirs { return mine < theirs }
-        return Int32(bitPattern: pointee.sequence &- other.pointee.sequence) < 0
+        return pointee.sequence < other.pointee.sequence
     }
 }
 

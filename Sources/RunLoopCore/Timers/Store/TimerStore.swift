@@ -6,27 +6,33 @@ import CRunLoopLinux
 struct TimerStore {
     private var near = NearTimers()
     private var wheel = TimerWheel()
-    /// Timers of the batches under way, in the order in which they fire.
+    /// Timers of the batches under way, in the order in which they fire: that of their instants, tombstones apart.
     private var due = NodeList()
-    /// Tombstones that nested runs, for which they do not count, found at the beginning of `due`: once moved here, they are not met by
-    /// every pass. A record for each batch under way that has any, the innermost first.
-    private var passed: PassedTombstonesPointer?
-    /// Numbers the members of batches in the order of their turns.
-    private var nextRank: UInt32 = 0
-    private var nextSequence: UInt32 = 0
+    /// Members of these batches that were added back, or got another date that has come, by their turns.
+    private var returned = TimerHeap()
+    /// Tombstones that were found at the beginning of `due`, by their turns: nested runs, for which they do not count, do not meet them
+    /// in every pass.
+    private var passed = TimerHeap()
+    private var nextSequence = 0
     /// Members that were added while their callbacks were on the stack, here or in another loop, so that a loop that is freed
     /// finds them too.
     private var firstAway: TimerNodePointer?
 
-    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty }
+    var isEmpty: Bool { near.isEmpty && wheel.isEmpty && due.isEmpty && returned.isEmpty }
 
     /// Adds a node that is in no store, behind those with the same instant.
     @inline(always)
     mutating func insert(_ node: TimerNodePointer) {
-        let instant = node.instant
         if node.pointee.isAway { removeAway(node) }
         node.pointee.sequence = nextSequence
         nextSequence &+= 1
+        insertInOrder(node)
+    }
+
+    /// Adds a node by its sequence.
+    @inline(always)
+    private mutating func insertInOrder(_ node: TimerNodePointer) {
+        let instant = node.instant
         // The first timer tells the wheel what time it is.
         if !wheel.isSet { wheel.set(tick: TimerWheel.tick(of: Clock.now())) }
         if TimerWheel.tick(of: instant) > wheel.tick {
@@ -44,6 +50,17 @@ struct TimerStore {
     @inline(always)
     mutating func remove(_ node: TimerNodePointer) { remove(node, dueAt: node.instant) }
 
+    /// Gives a node the place of its timer's new instant. It stays before those that were put in the mode after it (S-TMR-21), unless it was in a
+    /// batch, where no sequence is kept, or in no store.
+    mutating func move(_ node: TimerNodePointer, from former: Int64) {
+        let sequence = node.pointee.sequence
+        let isNew = node.pointee.isInBatch || node.pointee.isIn(.nowhere)
+        remove(node, dueAt: former)
+        if isNew { return insertInACall(node) }
+        node.pointee.sequence = sequence
+        insertInOrder(node)
+    }
+
     /// The same for a node that was inserted with an instant that its timer no longer has.
     @inline(always)
     mutating func remove(_ node: TimerNodePointer, dueAt instant: Int64) {
@@ -57,13 +74,19 @@ struct TimerStore {
         case .heap, .run: near.remove(node, instant: instant)
         case .wheel: wheel.remove(node)
         case .due: removeDue(node)
-        case .passed: removePassed(node)
+        case .passed: passed.remove(node)
+        case .returned: returned.remove(node)
         }
     }
 
-    /// Takes out a node that is in the due list.
+    /// Takes out a node that is a member of a batch.
     @inline(always)
-    mutating func removeDue(_ node: TimerNodePointer) {
+    mutating func removeMember(_ node: TimerNodePointer) {
+        if node.pointee.isIn(.due) { removeDue(node) } else { removeElsewhere(node, 0) }
+    }
+
+    @inline(always)
+    private mutating func removeDue(_ node: TimerNodePointer) {
         due.remove(node)
         node.pointee.place = .nowhere
     }
@@ -97,7 +120,7 @@ struct TimerStore {
     mutating func hasDue(_ now: Int64) -> Bool {
         if isEmpty { return false }
         // In a nested run: the rest of the outer runs' batches.
-        if !due.isEmpty && firstMemberDue != nil { return true }
+        if !(due.isEmpty && returned.isEmpty) && firstMemberDue != nil { return true }
         advance(to: now)
         guard let first = near.first else { return false }
         return first.instant <= now
@@ -133,23 +156,30 @@ struct TimerStore {
 
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
+        // In a nested run: their instants give them their places.
+        while !returned.isEmpty {
+            let node = returned.first.node
+            returned.remove(node)
+            insertInACall(node)
+        }
         advance(to: now)
         var next = firstMemberDue
+        var rank = 0
         while let node = near.removeFirst(notAfter: now) {
-            node.pointee.setPlace(.due, index: Int(nextRank))
-            nextRank &+= 1
-            node.pointee.sequence = batch
+            node.pointee.setPlace(.due, index: rank)
+            rank += 1
+            node.pointee.batch = batch
             // What outer batches left fires in this one, so walking through it costs no more than firing it.
-            while let current = next, current.instant <= node.instant { next = current.pointee.links.next }
+            while let current = next, current.pointee.isTombstone || current.instant <= node.instant { next = current.pointee.links.next }
             due.insert(node, after: next == nil ? due.last : next!.pointee.links.previous)
         }
     }
 
-    /// The first of the list that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was
-    /// removed from the mode since (a tombstone) has it in the batch of which it was a member only.
+    /// The node that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was removed from the mode
+    /// since (a tombstone) has it in the batch of which it was a member only.
     @inline(always)
     mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
-        if passed == nil {
+        if passed.isEmpty && returned.isEmpty {
             guard let first = due.first else { return nil }
             if !first.pointee.isTombstone { return first }
         }
@@ -158,81 +188,69 @@ struct TimerStore {
 
     @inline(never)
     private mutating func nextDueAmongTombstones(_ batch: UInt32) -> TimerNodePointer? {
-        while let first = due.first, first.pointee.isTombstone, first.pointee.sequence != batch { pass(first) }
-        guard let record = passed, record.pointee.batch == batch else { return due.first }
-        guard let tombstone = record.pointee.tombstones.first else {
-            passed = record.pointee.next
-            CRunLoopLinux.free(record)
-            return due.first
-        }
-        if let first = due.first, first.pointee.sequence == batch, first.pointee.hasTurn(before: tombstone.pointee) { return first }
-        return tombstone
+        let member = firstMemberDue
+        // Those of the innermost batch, which is this one, come first.
+        guard !passed.isEmpty, passed.first.node.pointee.batch == batch else { return member }
+        if let member, turn(of: member) < passed.first.instant { return member }
+        return passed.first.node
     }
 
-    /// The first of the list that is in the mode. Tombstones before it are passed over permanently.
+    /// The first one that is in the mode. Tombstones before it are passed over permanently.
     var firstMemberDue: TimerNodePointer? {
         mutating get {
             while let first = due.first, first.pointee.isTombstone { pass(first) }
-            return due.first
+            guard !returned.isEmpty else { return due.first }
+            let node = returned.first.node
+            if let first = due.first, first.pointee.batch == node.pointee.batch, turn(of: first) < returned.first.instant { return first }
+            return node
         }
     }
 
-    /// Moves a tombstone at the beginning of the list to those of its batch, all of which had their turns before its own.
+    /// By what the turns of a batch's members are compared. Those of a batch come before those of the outer ones.
+    private func turn(of node: TimerNodePointer) -> Int64 {
+        switch node.pointee.place {
+        case .passed: passed.key(of: node)
+        case .returned: returned.key(of: node)
+        default: Int64(node.pointee.index) - Int64(node.pointee.batch) << 26
+        }
+    }
+
+    /// Takes a tombstone out of the way of those that are in the mode.
     @inline(never)
-    private mutating func pass(_ tombstone: TimerNodePointer) {
-        removeDue(tombstone)
+    mutating func pass(_ tombstone: TimerNodePointer) {
+        let turn = turn(of: tombstone)
+        removeElsewhere(tombstone, 0)
+        passed.insert(tombstone, instant: turn)
         tombstone.pointee.place = .passed
-        let record = passedTombstones(ofBatch: tombstone.pointee.sequence)
-        record.pointee.tombstones.insert(tombstone, after: record.pointee.tombstones.last)
     }
 
-    private mutating func removePassed(_ node: TimerNodePointer) {
-        passedTombstones(ofBatch: node.pointee.sequence).pointee.tombstones.remove(node)
-        node.pointee.place = .nowhere
-    }
-
-    /// The record of a batch, made if need be. There are no more of them than runs on the stack.
+    /// A member of a batch, which may have been a tombstone, keeps its turn there, although its instant may be another by now.
     @inline(never)
-    private mutating func passedTombstones(ofBatch batch: UInt32) -> PassedTombstonesPointer {
-        var before: PassedTombstonesPointer?
-        var next = passed
-        while let current = next, current.pointee.batch != batch, Int32(bitPattern: current.pointee.batch &- batch) > 0 {
-            before = current
-            next = current.pointee.next
-        }
-        if let next, next.pointee.batch == batch { return next }
-        let record = makeRecord(PassedTombstones.self)
-        record.pointee.batch = batch
-        record.pointee.next = next
-        if let before { before.pointee.next = record } else { passed = record }
-        return record
-    }
-
-    /// A tombstone that is in the mode again: one that was passed over goes back to the beginning of the list, to where its turn is.
-    mutating func bringBack(_ node: TimerNodePointer) {
-        guard node.pointee.isIn(.passed) else { return }
-        removePassed(node)
-        node.pointee.place = .due
-        var before: TimerNodePointer?
-        var next = due.first
-        while let current = next, current.pointee.sequence == node.pointee.sequence, current.pointee.hasTurn(before: node.pointee) {
-            before = current
-            next = current.pointee.links.next
-        }
-        due.insert(node, after: before)
+    mutating func keepTurn(_ node: TimerNodePointer) {
+        let turn = turn(of: node)
+        removeElsewhere(node, 0)
+        returned.insert(node, instant: turn)
+        node.pointee.place = .returned
     }
 
     /// The timer with the earliest instant, nil if there is none. Tombstones do not count.
     mutating func earliest() -> TimerNodePointer? {
         let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
-        guard let due = firstMemberDue else { return later }
+        guard var due = firstMemberDue else { return later }
+        if due.pointee.isIn(.returned) {
+            if let first = self.due.first { due = first }
+            _ = returned.forEach {
+                if $0.instant < due.instant { due = $0 }
+                return true
+            }
+        }
         guard let later else { return due }
         return later.instant < due.instant ? later : due
     }
 
     /// Any node that is in the store, nil if there is none.
     mutating func anyNode() -> TimerNodePointer? {
-        if let first = due.first ?? passed?.pointee.tombstones.first ?? firstAway ?? near.first { return first }
+        if let first = due.first ?? returned.any ?? passed.any ?? firstAway ?? near.first { return first }
         return wheel.isEmpty ? nil : wheel.anyNode()
     }
 
@@ -243,7 +261,7 @@ struct TimerStore {
             node = current.pointee.links.next
             if !current.pointee.isTombstone && !body(current) { return }
         }
-        guard near.forEach(body), wheel.forEach(body) else { return }
+        guard returned.forEach(body), near.forEach(body), wheel.forEach(body) else { return }
         forEachAway(body)
     }
 
@@ -257,10 +275,8 @@ struct TimerStore {
     }
 
     mutating func free() {
-        while let record = passed {
-            passed = record.pointee.next
-            CRunLoopLinux.free(record)
-        }
+        returned.free()
+        passed.free()
         near.free()
         wheel.free()
     }
@@ -270,12 +286,3 @@ struct TimerStore {
         near.checkInvariants() && wheel.checkInvariants()
     }
 }
-
-/// Tombstones of a batch that were passed over, in the order of their turns.
-struct PassedTombstones {
-    var batch: UInt32
-    var tombstones: NodeList
-    var next: PassedTombstonesPointer?
-}
-
-typealias PassedTombstonesPointer = UnsafeMutablePointer<PassedTombstones>
