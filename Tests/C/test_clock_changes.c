@@ -176,6 +176,28 @@ RL_TEST(never_early, "S-TMR-59", "Set back while the loop sleeps, and before any
     ck_assert_int_eq(probe.calls, 20);
 }
 
+enum { many = 500 };
+static Probe of_one_date[many];
+static int next_one;
+static void check_place(Probe *self) {
+    check_date(self);
+    ck_assert_ptr_eq(self, &of_one_date[next_one++]);
+}
+
+RL_TEST(timers_with_one_date_fire_in_order, "S-TMR-21 S-TMR-61", "Timers with one date by one clock fire in the order in which they were put in the mode") {
+    for (int i = 0; i < 4; i++) {
+        date = date_in(0.05);
+        next_one = 0;
+        /* The second time after a suspension, or a step of the clock, that nothing reports. */
+        if (i == 2) __atomic_add_fetch(&boot_shift, 7777777, __ATOMIC_SEQ_CST);
+        for (int k = 0; k < many; k++) {
+            of_one_date[k].action = check_place;
+            add_by(clocks[i % 2], &of_one_date[k], date, kRLDefaultMode);
+        }
+        while (next_one < many) expect_run(kRLDefaultMode, 1e9, false, Stopped);
+    }
+}
+
 static RLMode loop_mode = "others";
 static void run_others(LoopThread *self) {
     Probe *probe = self->data;

@@ -135,6 +135,47 @@ RL_TEST(many_steps_do_not_move_the_grid, "S-TMR-59 S-TMR-33", "After thousands o
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(timers_with_one_date_keep_their_order, "S-TMR-59 S-TMR-21",
+        "Set, the wall clock changes neither the order of timers with one date nor that of timers with several") {
+    use_clock();
+    static Probe first = {.name = "0"}, a = {.name = "a"}, b = {.name = "b"}, other = {.name = "c"}, d = {.name = "d"};
+    for (int due_at_once = 0; due_at_once < 2; due_at_once++) {
+        start = RLClockGetTime(clock_of_loop);
+        RLTimerRef hole = add_by(kRLTimerClockWall, &first, start + 1000, 0);
+        add_by(kRLTimerClockWall, &d, start + 1000.5, 0);
+        add_by(kRLTimerClockWall, &a, start + 1000, 0);
+        RLTimerInvalidate(hole);
+        add_by(kRLTimerClockWall, &b, start + 1000, 0);
+        set_clock_by(1);
+        set_clock_by(-1);
+        add_timer(&other, start + 1000, 0, kRLDefaultMode);
+        if (due_at_once) set_clock_by(2000);
+        RLClockAdvance(clock_of_loop, 2000);
+        expect_trace(due_at_once ? "a b d c" : "a b c d");
+    }
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(a_date_of_1970_in_a_far_year, "S-TMR-59 S-CLK-11", "From 1970 a timer goes on to the next date in the last year that a clock shows") {
+    use_clock();
+    static Probe probe = {.name = "t"};
+    RLClockSetWallTime(clock_of_loop, 4039289855.0);
+    RLClockSuspend(clock_of_loop, 504911232);
+    for (int i = 0; i < 9; i++) RLClockAdvance(clock_of_loop, 504911232);
+    RLAbsoluteTime now = RLClockGetTime(clock_of_loop);
+    for (int i = 0; i < 2; i++) {
+        static const RLTimeInterval intervals[] = {1000, 504911232};
+        RLTimerRef timer = add_by(kRLTimerClockWall, &probe, -978307199.0, intervals[i]);
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        expect_trace("t");
+        double dates = (RLTimerGetNextFireDate(timer) + 978307199.0) / intervals[i];
+        ck_assert(RLTimerGetNextFireDate(timer) > now && RLTimerGetNextFireDate(timer) <= now + intervals[i]);
+        ck_assert_double_eq_tol(dates, round(dates), 1e-5);
+        RLTimerInvalidate(timer);
+    }
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(the_boot_clock_counts_suspension, "S-TMR-60 S-TMR-63", "A suspension brings a timer by the boot clock nearer, setting the clock does not") {
     use_clock();
     static Probe boot = {.name = "boot"}, other = {.name = "other"}, wall = {.name = "wall"};

@@ -47,9 +47,15 @@ extension Clock {
     static func wallOffsetNow() -> Int64 { exactOffset().offset }
 
     /// How far the boot clock is ahead of the monotonic one, or a few nanoseconds less: an instant is late by these, never early. If the
-    /// thread was interrupted between the two clocks of a reading, that reading is smaller than the others.
+    /// thread was interrupted between the two clocks of a reading, that reading is smaller than the others. While the readings differ by
+    /// no more than the time of one, all threads get the first: timers with one date have one instant (S-TMR-21).
     static func bootOffset() -> Int64 {
-        max(bootDistance(), max(bootDistance(), bootDistance()))
+        let offset = max(bootDistance(), max(bootDistance(), bootDistance()))
+        // Relaxed: each reading stands for itself, and of two threads that find a new offset the first one's is kept.
+        let known = process.pointee.bootOffset.load(ordering: .relaxed)
+        if (offset &- known).magnitude <= 10_000 { return known }
+        let (exchanged, original) = process.pointee.bootOffset.compareExchange(expected: known, desired: offset, ordering: .relaxed)
+        return exchanged ? offset : original
     }
 
     @inline(never)

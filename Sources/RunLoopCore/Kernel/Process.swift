@@ -24,6 +24,8 @@ struct Process: ~Copyable {
     let measuredRate: Atomic<UInt64>
     /// Grows when the wall clock may have been set. Released by the thread that has read that clock, acquired by the threads that read it then.
     let wallSteps: Atomic<UInt32>
+    /// How far the boot clock is ahead of the monotonic one. See `Clock.bootOffset`.
+    let bootOffset: Atomic<Int64>
     /// Whether membarrier(2) is available, so that locks may be biased. Relaxed: a thread with a stale value notices when the barrier fails.
     let canBias: Atomic<Bool>
     /// Whether it was available at load or after a fork. Becomes true once.

@@ -79,7 +79,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Computes the instant of the timer's time; true if that time has come. If so the timer keeps an instant that has come as well, and
-    /// with it its place in the order.
+    /// with it its place in the order; else one that a change of its clock makes due is as late as its date, so that the earlier dates come
+    /// first.
     @inline(never) @discardableResult
     func follow(_ loop: RunLoopPointer?) -> Bool {
         let target = details.pointee.rare.unsafelyUnwrapped.pointee.target
@@ -91,12 +92,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let (difference, isFar) = target.subtractingReportingOverflow(offset(loop))
         let instant = isFar ? Clock.never : difference
         let now = loop?.time ?? Clock.now()
+        let longest = Clock.nanoseconds(Clock.longestInterval)
+        let isManual = loop?.manualClock != nil
         if instant > now {
-            pointee.instant = Swift.min(instant, now + Clock.nanoseconds(Clock.longestInterval))
-        } else if loop?.manualClock != nil {
-            pointee.instant = Swift.min(pointee.instant, now)
-        } else if pointee.instant > Clock.dueLimit(now) {
-            pointee.instant = Clock.dueNow(now)
+            pointee.instant = Swift.min(instant, now + longest)
+        } else if pointee.instant == Clock.never {
+            pointee.instant = isManual ? now : Clock.dueNow(now)
+        } else if pointee.instant > (isManual ? now : Clock.dueLimit(now)) {
+            pointee.instant = Swift.max(instant, now - longest)
         }
         return instant <= now
     }
@@ -130,9 +133,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if pointee.instant != former { putBack(from: former) }
     }
 
-    /// `moveInStores`, where it need not be fast.
+    /// `moveInStores` for a timer whose date is as before.
     @inline(never)
-    func putBack(from former: Int64) { moveInStores(from: former) }
+    func putBack(from former: Int64) {
+        forEachNode { node in
+            if node.pointee.isTombstone || node.pointee.isInBatch && keepsTurn(node) { return }
+            node.pointee.mode!.pointee.timers.move(node, from: former)
+        }
+    }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {

@@ -109,17 +109,18 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if pointee.instant == Clock.never { return 0 }
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
         let fraction = grid.pointee.fraction
-        let lateness = Double(now - pointee.instant) - fraction
+        // Two times of the wall clock may be farther apart than an `Int64` holds.
+        let lateness = now < pointee.instant ? -1 : Double(UInt64(bitPattern: now &- pointee.instant)) - fraction
         var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
         var distance = count * step + fraction
         // The division may be off by an ulp or two of the lateness: the next instant is later than now.
-        while pointee.instant + Int64(distance) <= now {
+        while pointee.instant &+ Int64(bitPattern: UInt64(distance + 0.5)) <= now {
             count += Swift.max((lateness.ulp / step).wholePart, 0) + 1
             distance = count * step + fraction
         }
-        let whole = distance.wholePart
-        pointee.instant += Int64(whole)
-        grid.pointee.fraction = distance - whole
+        let whole = UInt64(distance + 0.5)
+        pointee.instant &+= Int64(bitPattern: whole)
+        grid.pointee.fraction = distance - Double(whole)
         details.pointee.fireDate = (Double(pointee.instant + grid.pointee.wallOffset) + grid.pointee.fraction) / 1e9
         return count - 1
     }

@@ -68,7 +68,7 @@ struct TimerGrid {
     let interval: Double
     /// Wall clock minus monotonic clock, in nanoseconds, when the date was set: later instants get their dates by it. Owner.
     var wallOffset: Int64
-    /// By how much the instant is before the exact grid, below one nanosecond: intervals need not be whole ones (S-TMR-33). Owner.
+    /// By how much the instant is before the exact grid, half a nanosecond at most: intervals need not be whole ones (S-TMR-33). Owner.
     var fraction: Double
 }
 
