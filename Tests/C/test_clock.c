@@ -3,6 +3,8 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -473,6 +475,23 @@ RL_TEST(repeating_by_parts_of_a_second, "S-CLK-4 S-CLK-5", "A thousand moves by 
 
 static void note_function(void *word) { trace("%s", (const char *)word), note_time(NULL); }
 
+RL_TEST(the_grid_meets_its_dates, "S-TMR-33 S-CLK-5", "The instants of a repeating timer are those of one-shots with its dates, whatever its interval is") {
+    use_clock();
+    static Probe once = {.name = "once"}, often = {.name = "often"};
+    static const double intervals[] = {4, 4.1, 0.3, 0.1, 1.1, 16.4};
+    for (int i = 0; i < 6; i++) {
+        start = RLClockGetTime(clock_of_loop);
+        add_timer(&once, start + intervals[i], 0, kRLDefaultMode);
+        RLTimerRef timer = add_timer(&often, start, intervals[i], kRLDefaultMode);
+        RLClockAdvance(clock_of_loop, 0);
+        expect_trace("often");
+        RLClockAdvance(clock_of_loop, intervals[i]);
+        expect_trace("once often");
+        RLTimerInvalidate(timer);
+    }
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(delayed_requests_and_deadlines, "S-CLK-3", "Delayed requests, the deadline of a run, and the limit of a wait that runs the loop go by the clock") {
     use_clock();
     RLPerformAfterDelay(kRLDefaultMode, 60, NULL, note_function, "delayed", NULL);
@@ -789,6 +808,53 @@ RL_TEST(a_delay_in_no_loop, "S-TMR-56 S-CLK-4",
         expect_trace("t");
         RLRelease(timer);
     }
+    RLRelease(clock_of_loop);
+}
+
+static void leave_and_delay(Probe *self) {
+    RLRemoveTimer(RLGetCurrent(), self->timer, kRLDefaultMode);
+    RLTimerSetNextFireDelay(self->timer, 10);
+    ck_assert(RLTimerGetNextFireDate(self->timer) < RLClockGetTime(NULL) + 11);
+    if (self->value && self->calls == 1) RLAddTimer(RLGetCurrent(), self->timer, kRLDefaultMode);
+}
+
+RL_TEST(a_delay_after_the_removal_in_the_callback, "S-TMR-56 S-CLK-4",
+        "A timer that its callback has removed gets its delay by the system's clock; added back, it means that date by the loop's clock") {
+    use_clock();
+    RLClockAdvance(clock_of_loop, 1e6);
+    for (int comes_back = 0; comes_back < 2; comes_back++) {
+        static Probe probe = {.name = "t", .action = leave_and_delay};
+        probe.value = comes_back;
+        probe.calls = 0;
+        RLTimerRef timer = probe_timer(&probe, -1, 100);
+        RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+        RLClockAdvance(clock_of_loop, 0);
+        expect_trace(comes_back ? "t t" : "t");
+        RLTimerInvalidate(timer);
+        RLRelease(timer);
+    }
+    RLRelease(clock_of_loop);
+}
+
+static double time_left(RLTimerRef timer) {
+    char *text = RLCopyDescription((RLTypeRef)timer), *from = strstr(text, "(in ");
+    double left = from ? strtod(from + 4, NULL) : NAN;
+    free(text);
+    return left;
+}
+
+RL_TEST(the_time_left_in_a_description, "S-SEE-6 S-TMR-56", "A timer's description says how long it is to its date by the clock that gave its instant") {
+    use_clock();
+    RLClockAdvance(clock_of_loop, 1e6);
+    Probe probe = {.name = "t"};
+    RLTimerRef timer = probe_timer(&probe, date_in(10), 0);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    ck_assert(is(time_left(timer), 10));
+    RLRemoveTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    ck_assert(is(time_left(timer), 10));
+    RLTimerSetNextFireDelay(timer, 10);
+    ck_assert(time_left(timer) > -50 && time_left(timer) <= 10);
+    RLRelease(timer);
     RLRelease(clock_of_loop);
 }
 

@@ -97,7 +97,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             } else if old & TimerState.followsClock != 0 {
                 pointee.counters.countSkippedDates(timer.goOnByOwnClock(owner, old))
             }
-            if let owner, owner != self { timer.giveClock(of: owner) }
+            // Its date may be by another clock: it came from another loop, or was set while the timer was in none.
+            if let owner, owner != self || old & TimerState.dateSet != 0, timer.isInLoop { timer.giveClock(of: owner) }
             timer.forEachNode { node in
                 if !node.pointee.isIn(.nowhere) { return }
                 node.pointee.mode!.pointee.timers.insert(node)

@@ -82,6 +82,12 @@ extension UnsafeMutablePointer where Pointee == Timer {
         return clocks == TimerState.clocks ? details.pointee.rare.unsafelyUnwrapped.pointee.clock : clocks >> 20
     }
 
+    /// The time of the clock by which the instant is: the system's, or that of the timer's last loop, whose lock is held; nil: not known.
+    func time(by owner: RunLoopPointer?) -> Int64? {
+        if clockNumber == 0 { return Clock.now() }
+        return clockNumber == owner?.manualClock?.pointee.number ? owner?.time : nil
+    }
+
     /// Notes by which clock the instant is.
     func setClock(_ clock: ManualClockPointer?) {
         var clocks = TimerState.clocks

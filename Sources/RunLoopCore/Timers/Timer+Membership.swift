@@ -140,7 +140,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let isRare = state & (TimerState.invalid | TimerState.followsClock) != 0
         if isDelay || isRare || process.pointee.manualClocks.load(ordering: .relaxed) != 0 {
             if state & TimerState.invalid != 0 { return unlockTimer(owner) }
-            setDate(date, isDelay: isDelay, by: isInLoop || isFiring ? owner : nil)
+            setDate(date, isDelay: isDelay, by: isInLoop ? owner : nil)
         } else {
             setDate(date)
         }

@@ -140,13 +140,13 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let isValid = isValid
         let date = isValid ? details.pointee.fireDate : 0
         let instant = pointee.instant
-        let now = owner?.time ?? Clock.now()
+        let now = time(by: owner)
         let order = order
         let tolerance = tolerance
         let function = CallOutKind.of(header, nil).function
         unlockTimerInACall(owner)
         text.append("next fire date = ", date)
-        if isValid && instant != Clock.never {
+        if isValid, instant != Clock.never, let now {
             text.append(" (in ", Double(instant &- now) / 1e9)
             text.append(" s)")
         }
