@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void record(void *word) { trace("%s", (const char *)word); }
@@ -143,6 +144,95 @@ RL_TEST(other_threads, "S-PERF-23 S-LOOP-9 S-BLK-18",
     expect_trace("a -a");
     thread_join(thread_start(leave_pending, NULL));
     expect_trace("-left");
+}
+
+static RLTypeRef *listed;
+static RLIndex listed_count;
+static void leave_and_list(void *word) {
+    for (int i = 0; i < 100; i++) delay(1000, &one, word);
+    listed = RLCopyItems(RLGetCurrent(), kRLDefaultMode, kRLItemTimers, &listed_count);
+    ck_assert_int_eq(listed_count, 100);
+}
+
+static Gate has_cancelled = GATE_INITIALIZER, listed_is_freed = GATE_INITIALIZER;
+static void cancel_beside_listed(LoopThread *self) {
+    (void)self;
+    for (int i = 0; i < 100; i++) delay(1000, &one, "mine");
+    RLCancelPerformAfterDelay(&one, NULL, NULL, NULL);
+    ck_assert_int_eq(trace_count("-mine"), 100);
+    ck_assert_int_eq(trace_count("-left"), 0);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    for (int i = 0; i < 100; i++) delay(1000, &one, "mine");
+    gate_open(&has_cancelled);
+    gate_wait(&listed_is_freed);
+    RLCancelPerformAfterDelay(&one, NULL, NULL, NULL);
+    ck_assert_int_eq(trace_count("-mine"), 200);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
+RL_TEST(a_request_outlives_its_loop, "S-PERF-23 S-LOOP-9",
+        "A request whose timer is in a list outlives its loop; a later loop in that memory neither cancels it nor loses requests by its end, and "
+        "another loop may perform it") {
+    thread_join(thread_start(leave_and_list, "left"));
+    LoopThread other;
+    loop_thread_start(&other, cancel_beside_listed, NULL);
+    gate_wait(&has_cancelled);
+    RLTimerRef timer = (RLTimerRef)listed[0];
+    for (RLIndex i = 1; i < listed_count; i++) RLRelease(listed[i]);
+    gate_open(&listed_is_freed);
+    thread_join(other.thread);
+    ck_assert_int_eq(trace_count("-left"), 99);
+    trace_take();
+    ck_assert(RLTimerIsValid(timer));
+    RLTimerSetNextFireDate(timer, 0);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLCancelPerformAfterDelay(&one, NULL, NULL, NULL);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("left -left");
+    RLRelease(timer);
+    free(listed);
+}
+
+static int performed, released;
+static void count_performed(void *unused) {
+    (void)unused;
+    __atomic_add_fetch(&performed, 1, __ATOMIC_RELAXED);
+}
+static void count_released(void *unused) {
+    (void)unused;
+    __atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
+}
+
+static Gate no_more = GATE_INITIALIZER;
+static void invalidate_listed(void *loop) {
+    while (!gate_is_open(&no_more)) {
+        RLIndex count;
+        RLTypeRef *timers = RLCopyItems(loop, kRLDefaultMode, kRLItemTimers, &count);
+        for (RLIndex i = 0; i < count; i++) RLTimerInvalidate((RLTimerRef)timers[i]);
+        for (RLIndex i = 0; i < count; i++) RLRelease(timers[i]);
+        free(timers);
+    }
+}
+
+static bool equal_addresses(const void *a, const void *b) { return a == b; }
+
+RL_TEST(timers_of_requests_end_on_other_threads, "S-PERF-23 S-THR-1",
+        "Another thread invalidates the timers of requests while the loop's thread makes, cancels and performs them: each is released once") {
+    Thread *thread = thread_start(invalidate_listed, RLGetCurrent());
+    static char infos[7];
+    int made = 0;
+    for (int round = 0; round < 2000; round++) {
+        for (int i = 0; i < 20; i++, made++)
+            RLPerformAfterDelay(kRLDefaultMode, i % 2 ? 1000 : 0, &infos[i % 7], count_performed, &infos[i % 7], count_released);
+        for (int i = 0; i < 6; i++)
+            RLCancelPerformAfterDelay(&infos[i], i % 3 ? count_performed : NULL, &infos[i], i % 3 == 1 ? equal_addresses : NULL);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        RLCancelPerformAfterDelay(&infos[6], NULL, NULL, NULL);
+    }
+    gate_open(&no_more);
+    thread_join(thread);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+    ck_assert_int_eq(released, made);
 }
 
 /* Ordered requests */

@@ -907,6 +907,27 @@ static void do_cancel_after(struct call *call) {
     RLCancelPerformAfterDelay(call->item[0], perform_post, call->item[0], NULL);
 }
 
+static bool equal_posts(const void *first, const void *second) {
+    const struct item *item = first;
+    if (item->freed >= item->posted) fail("%s is compared after its release", item->name);
+    return first == second;
+}
+static void do_cancel_equal(struct call *call) {
+    call->item[0]->forgiven = true;
+    RLCancelPerformAfterDelay(call->item[0], perform_post, call->item[0], equal_posts);
+}
+
+/* The timers of the loop's mode, delayed requests among them. */
+static void do_end_timers(struct call *call) {
+    RLIndex count;
+    RLTypeRef *timers = RLCopyItems(loop_of(call), mode_of(call), kRLItemTimers, &count);
+    for (RLIndex i = 0; i < count; i++) {
+        RLTimerInvalidate((RLTimerRef)timers[i]);
+        RLRelease(timers[i]);
+    }
+    free(timers);
+}
+
 static void do_order(struct call *call) {
     RLMode list[1] = {mode_of(call)};
     call->item[0]->posted++;
@@ -1160,6 +1181,8 @@ static const struct operation operations[] = {
     {"postin", "RLPerformFunctionInModes", do_post_in, true},
     {"onloop", "RLPerformOnLoop", do_on_loop, true},
     {"after", "RLPerformAfterDelay", do_after, true},
+    {"cancelequal", "RLCancelPerformAfterDelay", do_cancel_equal, true},
+    {"endtimers", "RLCopyItems RLTimerInvalidate", do_end_timers, true},
     {"cancelafter", "RLCancelPerformAfterDelay", do_cancel_after, true},
     {"order", "RLPerformInOrder", do_order, true},
     {"cancelorder", "RLCancelPerformInOrder", do_cancel_order, true},

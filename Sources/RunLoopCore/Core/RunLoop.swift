@@ -122,7 +122,7 @@ struct RunLoop: ~Copyable {
     /// Functions that other threads request the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue
     var orderedRequests: RequestQueue
-    /// Functions to be performed after a delay. Loop's thread only.
+    /// Functions to be performed after a delay. Guarded by `lock`.
     var delayedRequests: CancelIndex
 
     /// Room for the events that one call of the kernel returns, in a loop that had a socket; nil before. No code of the client runs while it is

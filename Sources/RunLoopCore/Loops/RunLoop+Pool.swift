@@ -95,6 +95,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.freeingThread = 0
         pointee.asleepOutside = nil
         pointee.postFloor = 0
+        pointee.delayedRequests.removeAll()
         pointee.idleRuns = 0
         attend(.ending, false)
         pointee.posts.reset(keepsChunk: isSpare)

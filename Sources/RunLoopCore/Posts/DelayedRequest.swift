@@ -3,16 +3,17 @@ import CRunLoopLinux
 import Synchronization
 
 /// A function that the current thread's loop performs after a delay: `RLPerformAfterDelay` (S-PERF-16 to 23). The record is the
-/// info of a one-shot timer, whose only reference is its loop's; it is freed when the timer is invalidated. Only the loop's
-/// thread touches it, or the thread that frees the loop.
+/// info of a one-shot timer; it is freed when the timer is invalidated, by any thread: `RLCopyItems` hands the timer out.
+///
+/// The lock of `loop` guards the links. A record is in the loop's index from its creation until it is performed or cancelled, its
+/// timer ends, or the loop is freed, and no record in the index is freed. A timer may outlive the loop: the lock is then that of
+/// another loop in the same memory, which has no part of the record.
 struct DelayedRequest {
     /// The first field, which begins with the function (`TimerState.request`).
     var post: Post
     var target: UnsafeRawPointer?
     var loop: RunLoopPointer
     var timer: TimerPointer?
-    /// In the loop's index until it is performed or cancelled.
-    var isListed: Bool
     var links: CancelLinks
 }
 
@@ -21,11 +22,13 @@ typealias DelayedRequestPointer = UnsafeMutablePointer<DelayedRequest>
 extension UnsafeMutablePointer where Pointee == DelayedRequest {
     fileprivate var links: CancelLinksPointer { withUnsafeMutablePointer(to: &pointee.links) { $0 } }
 
-    /// Takes it out of the loop's index: it cannot be cancelled any more.
+    /// Takes it out of the loop's index, if it is there: it cannot be cancelled any more. No loop's lock is held.
+    @inline(never)
     fileprivate func unlist() {
-        guard pointee.isListed else { return }
-        pointee.isListed = false
-        pointee.loop.pointee.delayedRequests.remove(links)
+        let loop = pointee.loop
+        loop.lock()
+        loop.pointee.delayedRequests.remove(links)
+        loop.unlock()
     }
 
     /// The timer's callback.
@@ -48,9 +51,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func performDelayed(_ post: Post, target: UnsafeRawPointer?, delay: Double) {
         let request = makeRecord(DelayedRequest.self)
         request.initialize(to: DelayedRequest(
-            post: post, target: target, loop: self, timer: nil, isListed: true, links: CancelLinks()))
-        pointee.delayedRequests.insert(
-            request.links, CancelKey(target: target, perform: post.perform, info: post.info), record: request)
+            post: post, target: target, loop: self, timer: nil, links: CancelLinks()))
 
         var context = ClientContext()
         context.info = UnsafeMutableRawPointer(request)
@@ -62,6 +63,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // Requests with the same delay keep their order whatever is done to the wall clock (S-PERF-18).
         if delay > 0 { timer.setDate(delay, isDelay: true, by: self) }
         request.pointee.timer = timer
+        lock()
+        pointee.delayedRequests.insert(
+            request.links, CancelKey(target: target, perform: post.perform, info: post.info), record: request)
+        unlock()
         post.modes.forEach { mode in
             // The name of a mode leads to the mode itself; nil means the common ones.
             if let mode { addTimer(timer, to: .named(mode.pointee.name)) } else { addTimer(timer, to: .common) }
@@ -80,31 +85,43 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let key = CancelKey(target: target, perform: perform, info: info)
         // If the client decides what is equal, all requests to the target have to be looked at.
         let isExact = perform != nil && equal == nil
+        lock()
         pointee.delayedRequests.forEach(isExact ? key : CancelKey(target: target, perform: nil, info: nil)) { record in
             let request = record.assumingMemoryBound(to: DelayedRequest.self)
             var post = request.pointee.post
             if !isExact { post.info = info }
-            if key.isEqual(target: request.pointee.target, post) { timers.append(request.pointee.timer!) }
+            let timer = request.pointee.timer!
+            // Only the loop keeps a timer here: one that has left it may be about to be freed.
+            if timer.isGuardedNow(by: self), timer.isInLoop, key.isEqual(target: request.pointee.target, post) { timers.append(timer) }
         }
+        unlock()
         for index in 0..<timers.count {
             let timer = timers[index]
-            if timer.isValid, let request = timer.delayedRequest, request.pointee.isListed {
-                let isMatch = perform == nil || equal == nil || callOutEqual(equal!, request.pointee.post.info, info)
-                if isMatch && timer.isValid && request.pointee.isListed {
-                    request.unlist()
-                    timer.invalidate()
-                }
+            var isMatch = true
+            if perform != nil, let equal {
+                // Another thread's Invalidate leaves the release to this use.
+                let use = ContextUses.beginDescription(of: timer.header)
+                var other: UnsafeMutableRawPointer?
+                isMatch = ifListed(timer) { other = $0.pointee.post.info } && callOutEqual(equal, other, info)
+                ContextUses.endDescription(use)
             }
+            if isMatch && ifListed(timer, { pointee.delayedRequests.remove($0.links) }) { timer.invalidate() }
             timer.release()
         }
         timers.free()
     }
-}
 
-extension UnsafeMutablePointer where Pointee == Timer {
-    /// The request that the timer belongs to. The timer is valid and belongs to one.
-    fileprivate var delayedRequest: DelayedRequestPointer? {
-        details.pointee.info?.assumingMemoryBound(to: DelayedRequest.self)
+    /// Calls the body, under the lock, with the request of a timer, if it is in the loop and the index.
+    @inline(never)
+    private func ifListed(_ timer: TimerPointer, _ body: (DelayedRequestPointer) -> Void) -> Bool {
+        lock()
+        defer { unlock() }
+        // The record of a valid timer is not freed before the timer is made invalid, under this lock.
+        guard timer.isGuardedNow(by: self), timer.isValid, let info = timer.details.pointee.info else { return false }
+        let request = info.assumingMemoryBound(to: DelayedRequest.self)
+        guard request.links.isListed else { return false }
+        body(request)
+        return true
     }
 }
 

@@ -98,8 +98,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
         unlockTimer(owner)
         // Without a reference there is no description either, and the address may be another object's.
         if isLast {
-            Timer.destroy(self)
+            // The info of a request leads to the timer until it is released.
             context.releaseInfo()
+            Timer.destroy(self)
         } else {
             context.releaseInfo(of: header)
         }

@@ -76,13 +76,14 @@ struct CancelIndex {
 
     @inline(never)
     private mutating func remove(_ link: CancelLinkPointer) {
-        guard link.pointee.record != nil else { return }
+        // In the child of `fork` the index of a vanished loop is empty, whatever its records say.
+        guard link.pointee.record != nil, let lists else { return }
         link.pointee.record = nil
         let next = link.pointee.next
         if let previous = link.pointee.previous {
             previous.pointee.next = next
         } else {
-            lists![place(link.pointee.hash)] = next
+            lists[place(link.pointee.hash)] = next
         }
         next?.pointee.previous = link.pointee.previous
         count -= 1
@@ -98,6 +99,18 @@ struct CancelIndex {
             link = current.pointee.next
             if current.pointee.hash == hash, let record = current.pointee.record { body(record) }
         }
+    }
+
+    /// Takes all records out.
+    mutating func removeAll() {
+        for place in 0..<capacity {
+            var link = lists![place]
+            while let current = link {
+                link = current.pointee.next
+                current.pointee.record = nil
+            }
+        }
+        free()
     }
 
     mutating func free() {
@@ -140,4 +153,5 @@ typealias CancelLinksPointer = UnsafeMutablePointer<CancelLinks>
 extension UnsafeMutablePointer where Pointee == CancelLinks {
     fileprivate var byTarget: CancelLinkPointer { UnsafeMutableRawPointer(self).assumingMemoryBound(to: CancelLink.self) }
     fileprivate var byAll: CancelLinkPointer { byTarget + 1 }
+    var isListed: Bool { byTarget.pointee.record != nil }
 }
