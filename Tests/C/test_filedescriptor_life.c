@@ -447,6 +447,51 @@ RL_TEST(a_lost_set_is_made_anew, "S-FD-18",
     }
 }
 
+static int told;
+static Probe late = {.action = action_stop};
+static void add_late(void *loop) { RLAddTimer(loop, late.timer, kRLDefaultMode); }
+static void add_in_log(const char *line, void *info) {
+    (void)line;
+    (void)info;
+    if (told++ == 0) add_late(RLGetCurrent());
+}
+static void run_in_log(const char *line, void *info) {
+    (void)line;
+    (void)info;
+    if (told++ > 0) return;
+    Thread *thread = when_waiting(RLGetCurrent(), add_late, RLGetCurrent());
+    expect_run(kRLDefaultMode, 0.05, false, TimedOut);
+    thread_join(thread);
+}
+
+static void lose_the_set(Probe *self) {
+    (void)self;
+    int fds[8], count = library_descriptors("anon_inode:[eventpoll]", fds);
+    ck_assert_int_ge(count, 1);
+    for (int i = 0; i < count; i++) close(fds[i]);
+}
+
+static void expect_timer_of_log(void (*handler)(const char *line, void *info)) {
+    static Probe port = {.name = "p"}, loser = {.action = lose_the_set};
+    add_port(&port, make_eventfd(), kRLDefaultMode);
+    add_timer(&loser, date_in(0.01), 0, kRLDefaultMode);
+    probe_timer(&late, date_in(0.2), 0);
+    RLSetLogHandler(handler, NULL);
+    double start = monotonic_now();
+    expect_run(kRLDefaultMode, 10, false, Stopped);
+    ck_assert_double_lt(monotonic_now() - start, 9);
+    ck_assert_int_eq(told, 1);
+}
+
+RL_TEST(a_log_handler_adds_a_timer_in_a_wait, "S-WAKE-13 S-FD-18", "A wait goes on with the timer that the log handler has added, which the wait called") {
+    expect_timer_of_log(add_in_log);
+}
+
+RL_TEST(a_log_handler_runs_the_loop_in_a_wait, "S-WAKE-13 S-WAKE-9 S-FD-18",
+        "A wait goes on with the timer that another thread adds while the log handler, which the wait called, runs the loop") {
+    expect_timer_of_log(run_in_log);
+}
+
 static void lose_and_wake(void *loop) {
     int fds[8], count = library_descriptors("anon_inode:[eventfd]", fds);
     ck_assert_int_eq(count, 1);

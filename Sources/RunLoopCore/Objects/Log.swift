@@ -26,11 +26,13 @@ enum LoggedOnce: UInt32 {
 
 /// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.
 enum Log {
-    /// Logs a line the first time it is called for `once`.
-    static func once(_ once: LoggedOnce, _ function: StaticString, _ message: StaticString) {
+    /// Logs a line the first time it is called for `once`. False if it does not.
+    @discardableResult
+    static func once(_ once: LoggedOnce, _ function: StaticString, _ message: StaticString) -> Bool {
         let bit: UInt32 = 1 << once.rawValue
-        if process.pointee.logged.bitwiseOr(bit, ordering: .relaxed).oldValue & bit != 0 { return }
+        if process.pointee.logged.bitwiseOr(bit, ordering: .relaxed).oldValue & bit != 0 { return false }
         write(function, message)
+        return true
     }
 
     static func write(_ function: StaticString, _ message: StaticString) {

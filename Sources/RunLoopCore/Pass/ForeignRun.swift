@@ -76,7 +76,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// it, the run ends when the callback returns to it.
     func invalidate() {
         guard pointee.loop.isCurrent else {
-            return Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
+            Log.once(.foreignRunOnOtherThread, "RLForeignRun", ": not the thread that made it; ignored")
+            return
         }
         guard pointee.isValidFlag.exchange(false, ordering: .acquiringAndReleasing) else { return }
         beginUse()
@@ -143,6 +144,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func startPass() {
         pointee.isBusy = true
         pointee.half = pointee.loop.passToWait(pointee.frame, isFirst: pointee.isFirstPass)
+        if pointee.loop.pointee.heldUntil != 0 { pointee.loop.tellHeld() }
         endCallbacks()
         pointee.isFirstPass = false
         pointee.phase = .waiting
@@ -157,14 +159,16 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         frame.pointee.now = 0
         frame.pointee.wasWoken = false
         let half = pointee.half
-        let isOver = half.skipsWait || half.handledSource || loop.isStopRequested(frame)
         if !half.skipsWait { loop.pointee.waiting.store(true, ordering: .releasing) }
+        // The wait may call the log handler, which may do what a callback may.
+        pointee.isBusy = true
         let wait = loop.waitOfHost(frame, half)
+        let isOver = half.skipsWait || half.handledSource || loop.isStopRequested(frame)
         if case .none = wait.event, !isOver, !frame.pointee.wasWoken {
+            endCallbacks()
             _ = sleep()
             return nil
         }
-        pointee.isBusy = true
         let result = loop.passFromWait(frame, half, wait)
         endCallbacks()
         pointee.phase = .between

@@ -53,7 +53,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
         // Both are rare, so one test covers both.
         let isPlain = UInt(bitPattern: pointee.asleepOutside) | UInt(bitPattern: Int(pointee.heldUntil)) == 0
-        let deadline = isPlain ? frame.pointee.deadline : beginWait(frame)
+        var deadline = isPlain ? frame.pointee.deadline : beginWait(frame)
         var wasRoused = false
         var hasNotified = false
         while true {
@@ -62,8 +62,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
-            if process.pointee.lostDescriptor.load(ordering: .relaxed) { tellLosses() }
-            if look.has(.isRefused) { Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again") }
+            let isLossUntold = process.pointee.lostDescriptor.load(ordering: .relaxed)
+            if isLossUntold || look.has(.isRefused), callOutProblems(isRefused: look.has(.isRefused)) {
+                deadline = beginWait(frame)
+                wasRoused = false
+                continue
+            }
 
             var decision = look.decide()
             if case .poll = decision {
@@ -83,9 +87,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The rare work before the first look. Returns when the wait ends at the latest.
+    /// The rare work before the first look, and after a call of client code in the wait, which may have run the loop. Returns when the wait ends at the latest.
     @inline(never)
     private func beginWait(_ frame: RunFramePointer) -> Int64 {
+        if pointee.heldUntil != 0 { tellHeld() }
         // A callback ran a foreign loop, which left this one asleep.
         if pointee.asleepOutside != nil { wakeFromOutside() }
         return pointee.heldUntil == 0 ? frame.pointee.deadline : Swift.min(frame.pointee.deadline, releaseHeld(in: frame.pointee.mode))
@@ -237,13 +242,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return distance > liberty ? until - liberty : until
     }
 
+    /// Logs what the library lost or was refused. True if client code may have run, so that a look from before counts no more.
     @inline(never)
-    private func tellLosses() {
+    private func callOutProblems(isRefused: Bool) -> Bool {
         // Another loop may have found it at the same time.
-        guard process.pointee.lostDescriptor.exchange(false, ordering: .relaxed) else { return }
-        if process.pointee.tellLost?() != true {
+        let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
+        if isLost && process.pointee.tellLost?() != true {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
+        let isTold = isRefused && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
+        pointee.isClockStale = true
+        return isLost || isTold
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.

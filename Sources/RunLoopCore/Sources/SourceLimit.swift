@@ -228,18 +228,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// on; the look takes that as the end of the wait.
     @inline(never)
     func releaseHeld(in mode: ModePointer) -> Int64 {
-        var told: (source: SourcePointer, limit: SourceLimit)?
         lock()
-        if pointee.hasNewlyHeld { told = takeUntoldLocked() }
         let isSignalled = releaseHeldLocked(in: mode, now: time)
         let next = manualClock == nil ? (pointee.heldUntil == 0 ? Clock.never : pointee.heldUntil) : heldEndLocked(in: mode)
         unlock()
         if isSignalled { wakeUp() }
-        if let told {
+        return next
+    }
+
+    /// Logs which sources have to wait. Before a wait and not in it, because it calls the client.
+    @inline(never)
+    func tellHeld() {
+        while true {
+            lock()
+            let told = pointee.hasNewlyHeld ? takeUntoldLocked() : nil
+            unlock()
+            guard let told else { return }
             told.source.tell(told.limit)
             told.source.release()
         }
-        return next
     }
 
     /// The first instant at which a source of the mode may go on; `heldUntil` may be that of another mode, or of a source that is no longer there.
@@ -258,7 +265,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return end
     }
 
-    /// A waiting source that the log has not reported, with a reference; the others have their turns in the next looks.
+    /// A waiting source that the log has not reported, with a reference; the others have their turns next.
     private func takeUntoldLocked() -> (source: SourcePointer, limit: SourceLimit)? {
         var found: (source: SourcePointer, limit: SourceLimit)?
         func look(_ source: SourcePointer) {
