@@ -78,10 +78,13 @@ public func RLTimerGetTolerance(_ t: OpaquePointer?) -> Double {
 public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     guard let timer = object(t, as: Timer.self, "RLTimerSetTolerance") else { return }
     let owner = timer.lockTimer()
-    defer { timer.unlockTimer(owner) }
     let wanted = tolerance > 0 ? tolerance : 0
     let tolerance = timer.repeats ? min(wanted, timer.interval / 2) : wanted
-    if tolerance != timer.tolerance { timer.makeRarities().pointee.tolerance = tolerance }
+    let former = timer.tolerance
+    if tolerance != former { timer.makeRarities().pointee.tolerance = tolerance }
+    timer.unlockTimer(owner)
+    // A wait may have begun with the longer one.
+    if tolerance < former { owner?.lookAgainIfForeign() }
 }
 
 @c @implementation
