@@ -540,6 +540,33 @@ RL_TEST(to_the_next_instant, "S-CLK-8", "AdvanceToNext goes from date to date of
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(to_the_next_instant_of_a_hosts_wait, "S-CLK-8", "In a foreign run's wait AdvanceToNext goes to the timers' instants as they are now") {
+    use_clock();
+    static Probe moved = {.name = "moved"}, gone = {.name = "gone"};
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLTimerRef timer = add_timer(&moved, date_in(10), 0, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLTimerSetNextFireDate(timer, start + 100);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 100));
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    /* The new date counts as a wake-up. */
+    for (int pass = 0; pass < 2; pass++) {
+        RLForeignRunPrepare(run);
+        RLForeignRunDispatch(run);
+    }
+    expect_trace("moved");
+    timer = add_timer(&gone, date_in(10), 0, kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLTimerInvalidate(timer);
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 100));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}
+
 static void advance_a_day(void *clock) { RLClockAdvance(clock, 86400); }
 
 RL_TEST(the_clock_is_moved_by_another_thread, "S-CLK-5 S-CLK-7", "A loop that waits follows without a pass that has no cause, and has done so when the call returns") {
@@ -700,6 +727,62 @@ RL_TEST(two_automatic_loops, "S-CLK-9", "A shared clock goes on when both loops 
     ck_assert_int_eq(a.calls, 500);
     ck_assert_int_ge(b.calls, 499);
     RLRelease(clock_of_loop);
+}
+
+static LoopThread sleeper;
+static Gate sleeper_is_there;
+static bool is_invalidated;
+
+static void sleep_for_a_timer(LoopThread *self) {
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    add_timer(self->data, start + 10, 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, INFINITY, false, Stopped);
+}
+
+static void end_the_timer(Probe *self) {
+    gate_open(self->data);
+    gate_wait(&sleeper_is_there);
+    wait_until_waiting(sleeper.loop);
+    take_time(0.05);
+    Probe *probe = sleeper.data;
+    if (is_invalidated) RLTimerInvalidate(probe->timer);
+    else RLRemoveTimer(sleeper.loop, probe->timer, kRLDefaultMode);
+}
+
+static void run_ender(LoopThread *self) {
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    RLSourceSignal(add_source(self->data, kRLDefaultMode));
+    expect_run(kRLDefaultMode, INFINITY, false, Stopped);
+}
+
+static void expect_no_move(void) {
+    use_clock();
+    RLClockSetAutomatic(clock_of_loop, true);
+    Gate entered = GATE_INITIALIZER;
+    sleeper_is_there = (Gate)GATE_INITIALIZER;
+    Probe ender = {.action = end_the_timer, .data = &entered}, timer = {.name = "t"};
+    LoopThread other;
+    loop_thread_start(&other, run_ender, &ender);
+    gate_wait(&entered);
+    loop_thread_start(&sleeper, sleep_for_a_timer, &timer);
+    gate_open(&sleeper_is_there);
+    wait_until_waiting(other.loop);
+    take_time(0.05);
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 0));
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    RLStop(sleeper.loop);
+    RLStop(other.loop);
+    thread_join(sleeper.thread);
+    thread_join(other.thread);
+    RLSetClock(RLGetCurrent(), NULL);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(an_instant_that_is_gone, "S-CLK-8 S-CLK-9", "An automatic clock does not go to the date of a timer that another thread has removed or invalidated") {
+    expect_no_move();
+    is_invalidated = true;
+    expect_no_move();
 }
 
 RL_TEST(steps_and_suspension, "S-CLK-10", "A step of the date and a suspension leave instants alone; dates given later mean the new time") {

@@ -28,6 +28,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The loop sleeps, and no other thread has asked it to look again; or it does not run.
     var isSettled: Bool { !isRunning || pointee.wake.load(ordering: .sequentiallyConsistent) >= WakeState.asleepInFutex }
+
+    /// The next instant at which a loop that waits has something to do. Not as its look found it: other threads may since have removed a timer, which
+    /// wakes no loop. Any thread; the clock is the one that the caller takes to be the loop's.
+    @inline(never)
+    func nextInstantOfWait(by clock: ManualClockPointer) -> Int64 {
+        guard isRunning else { return Clock.never }
+        lock()
+        defer { unlock() }
+        // Modes are freed after the end of the thread, which gives up the clock.
+        guard manualClock == clock, let mode = pointee.waitMode else { return Clock.never }
+        return Swift.min(pointee.waitEnd, nextInstantLocked(in: mode))
+    }
+
+    /// The next instant at which a mode has something to do. The lock is held.
+    @inline(never)
+    func nextInstantLocked(in mode: ModePointer) -> Int64 {
+        let held = heldEndLocked(in: mode)
+        if mode.pointee.timers.isEmpty { return held }
+        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
+    }
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
@@ -38,22 +58,21 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         defer { tellSettled() }
         guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
         // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
-        var next = Clock.never
         var allSleep = true
         forEachLoop { loop in
-            if !loop.isSettled { allSleep = false }
-            guard loop.isRunning else { return }
-            // One of its ports may be ready.
-            if loop.pointee.isBlind.load(ordering: .acquiring) { allSleep = false }
-            next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring))
+            // One of the ports of a blind one may be ready.
+            if !loop.isSettled || (loop.isRunning && loop.pointee.isBlind.load(ordering: .acquiring)) { allSleep = false }
         }
-        guard next <= ManualClock.latest else { return false }
-        if allSleep { move(to: next) }
+        if allSleep {
+            var next = Clock.never
+            forEachLoop { next = Swift.min(next, $0.nextInstantOfWait(by: self)) }
+            if next <= ManualClock.latest { move(to: next) }
+        }
         // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time
         var isOwn = false
         forEachLoop { loop in
-            guard loop.isRunning, loop.pointee.nextInstant.load(ordering: .acquiring) <= time else { return }
+            guard allSleep || loop == own, loop.nextInstantOfWait(by: self) <= time else { return }
             if loop == own { isOwn = true } else { loop.lookAgain() }
         }
         return isOwn

@@ -68,10 +68,11 @@ struct RunLoop: ~Copyable {
     let clock: Atomic<ManualClockPointer?>
     /// The time that the loop has reached on that clock. Written by the loop's thread under `lock`.
     var clockTime: Int64
-    /// The next instant on it at which the loop has something to do, as its last look found it. Written by the loop's thread before it says
-    /// in `wake` that it sleeps.
-    let nextInstant: Atomic<Int64>
-    /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written like `nextInstant`.
+    /// The mode of its last look whose time could go on, and when that wait ends if nothing in the mode ends it before. Guarded by `lock`.
+    var waitMode: ModePointer?
+    var waitEnd: Int64
+    /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
+    /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>
     /// Whether the loop's thread, in a callback, waits for the clock's other loops. Written by that thread; sequentially consistent with
     /// `ManualClock.settled`.

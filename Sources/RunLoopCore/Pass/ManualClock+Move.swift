@@ -17,15 +17,13 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     /// `RLClockAdvanceToNext`. False if no loop waits for an instant.
     func advanceToNext() -> Bool {
-        // Other threads may have removed what a sleeping loop sleeps for.
-        forEachLoop { loop in if !loop.isCurrent { loop.lookAgain() } }
         waitForOthers()
         var next = Clock.never
         forEachLoop { loop in
             if loop.isCurrent {
-                next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(after: time) : loop.nextInstantOfDefaultMode)
-            } else if loop.isRunning {
-                next = Swift.min(next, loop.pointee.nextInstant.load(ordering: .acquiring))
+                next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(by: self) : loop.nextInstantOfDefaultMode)
+            } else {
+                next = Swift.min(next, loop.nextInstantOfWait(by: self))
             }
         }
         if next > ManualClock.latest { return false }
@@ -103,9 +101,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and returns what a
-    /// look finds by that. The lock is held.
+    /// look finds by that. `end`: of the wait, whatever is in the mode. The lock is held.
     @inline(never)
-    func goOnLocked(in mode: ModePointer, to next: Int64?) -> Look.Facts {
+    func goOnLocked(in mode: ModePointer, to next: Int64?, end: Int64) -> Look.Facts {
         let clock = manualClock!
         var facts: Look.Facts = []
         if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
@@ -114,7 +112,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isReached = next != Clock.never && next <= target + ManualClock.slack
         pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
         pointee.isClockStale = true
-        pointee.nextInstant.store(next, ordering: .releasing)
+        pointee.waitMode = mode
+        pointee.waitEnd = end
         if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
         return facts
     }
@@ -135,41 +134,38 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The next instant at which the default mode has something to do. Loop's thread, outside any run.
     fileprivate var nextInstantOfDefaultMode: Int64 {
-        let mode = pointee.defaultMode
         lock()
         defer { unlock() }
-        let held = heldEndLocked(in: mode)
-        if mode.pointee.timers.isEmpty { return held }
-        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
+        return nextInstantLocked(in: pointee.defaultMode)
     }
 
     /// When the innermost run's next timer is due, or when the run ends; an instant that the clock has reached does not count, the run
     /// gets there later. Loop's thread.
-    fileprivate func nextInstantOfRun(after time: Int64) -> Int64 {
+    fileprivate func nextInstantOfRun(by clock: ManualClockPointer) -> Int64 {
+        let time = clock.time
         var next = Clock.never
-        func meet(_ instant: Int64, _ latest: Int64) {
-            if instant > time { next = Swift.min(next, latest) }
+        func meet(_ instant: Int64) {
+            if instant > time { next = Swift.min(next, instant) }
+        }
+        @inline(never) func meet(_ timer: TimerPointer) {
+            if timer.pointee.instant > time { meet(timer.latestInstant) }
         }
         if pointee.asleepOutside != nil {
-            let instant = pointee.nextInstant.load(ordering: .relaxed)
-            meet(instant, instant)
+            meet(nextInstantOfWait(by: clock))
             return next
         }
         guard let frame = pointee.frame else { return next }
         let mode = frame.pointee.mode
-        meet(frame.pointee.deadline, frame.pointee.deadline)
+        meet(frame.pointee.deadline)
         lock()
-        let held = heldEndLocked(in: mode)
-        meet(held, held)
+        meet(heldEndLocked(in: mode))
         mode.pointee.timers.forEachMember {
-            meet($0.timer.pointee.instant, $0.timer.latestInstant)
+            meet($0.timer)
             return true
         }
         isCalling(TimerCall.self) { call in
             let timer = call.pointee.timer
-            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone {
-                meet(timer.pointee.instant, timer.latestInstant)
-            }
+            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone { meet(timer) }
             return false
         }
         unlock()
@@ -195,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             clock?.retain()
             pointee.clockTime = clock?.time ?? 0
             pointee.isClockStale = true
-            pointee.nextInstant.store(Clock.never, ordering: .relaxed)
+            pointee.waitMode = nil
             pointee.clock.store(clock, ordering: .sequentiallyConsistent)
         }
         unlock()

@@ -134,7 +134,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         if manualClock != nil {
             pointee.isBlind.store(facts.contains(.isRefused), ordering: .releasing)
-            facts.insert(goOnLocked(in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil))
+            facts.insert(goOnLocked(
+                in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil,
+                end: isOfHost ? Clock.never : pointee.frame!.pointee.deadline))
         }
         let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll
         unlock(owner: true)
