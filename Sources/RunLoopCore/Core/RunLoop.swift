@@ -68,9 +68,10 @@ struct RunLoop: ~Copyable {
     let clock: Atomic<ManualClockPointer?>
     /// The time that the loop has reached on that clock. Written by the loop's thread under `lock`.
     var clockTime: Int64
-    /// The mode of its last look whose time could go on, and when that wait ends if nothing in the mode ends it before. Guarded by `lock`.
+    /// The mode of its last look whose time could go on, when the run ends, and when a wait for what is held ends too. Guarded by `lock`.
     var waitMode: ModePointer?
     var waitEnd: Int64
+    var waitHeldEnd: Int64
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>

@@ -101,9 +101,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and returns what a
-    /// look finds by that. `end`: of the wait, whatever is in the mode. The lock is held.
+    /// look finds by that. `end`: of the wait, whatever timers there are. The lock is held.
     @inline(never)
-    func goOnLocked(in mode: ModePointer, to next: Int64?, end: Int64) -> Look.Facts {
+    func goOnLocked(in mode: ModePointer, to next: Int64?, end: Int64, isOfHost: Bool) -> Look.Facts {
         let clock = manualClock!
         var facts: Look.Facts = []
         if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
@@ -113,7 +113,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
         pointee.isClockStale = true
         pointee.waitMode = mode
-        pointee.waitEnd = end
+        pointee.waitEnd = isOfHost ? Clock.never : pointee.frame!.pointee.deadline
+        pointee.waitHeldEnd = end
         if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
         return facts
     }

@@ -136,7 +136,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.isBlind.store(facts.contains(.isRefused), ordering: .releasing)
             facts.insert(goOnLocked(
                 in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil,
-                end: isOfHost ? Clock.never : pointee.frame!.pointee.deadline))
+                end: deadline, isOfHost: isOfHost))
         }
         let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll
         unlock(owner: true)
