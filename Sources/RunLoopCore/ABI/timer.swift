@@ -79,12 +79,13 @@ public func RLTimerSetTolerance(_ t: OpaquePointer?, _ tolerance: Double) {
     guard let timer = object(t, as: Timer.self, "RLTimerSetTolerance") else { return }
     let owner = timer.lockTimer()
     let wanted = tolerance > 0 ? tolerance : 0
-    let tolerance = timer.repeats ? min(wanted, timer.interval / 2) : wanted
+    let tolerance = timer.repeats ? min(wanted, timer.grid.pointee.interval / 2) : wanted
     let former = timer.tolerance
+    let isShorter = tolerance < former
     if tolerance != former { timer.makeRarities().pointee.tolerance = tolerance }
     timer.unlockTimer(owner)
     // A wait may have begun with the longer one.
-    if tolerance < former { owner?.lookAgainIfForeign() }
+    if isShorter, let owner, owner.mayBeAsleep { owner.lookAgain() }
 }
 
 @c @implementation
