@@ -214,7 +214,8 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
             return places.withLock { $0 }
         }
         #expect(places.count == 500)
-        #expect(Set(places).count == 1)
+        // The address sanitizer has such variables elsewhere.
+        #expect(isAddressSanitized || Set(places).count == 1)
     }
 
     @Test("Sender and receiver may be one thread; descriptors travel with the message: S-MSG-27, S-MSG-25, S-MSG-24")
