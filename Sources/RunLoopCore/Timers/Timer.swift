@@ -110,17 +110,19 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let step = Swift.min(Swift.max(grid.pointee.interval * 1e9, 1), Clock.longestInterval * 1e9)
         let fraction = grid.pointee.fraction
         // Two times of the wall clock may be farther apart than an `Int64` holds.
-        let lateness = now < pointee.instant ? -1 : Double(UInt64(bitPattern: now &- pointee.instant)) - fraction
+        let late = now &- pointee.instant
+        let lateness = (late < 0 && now > pointee.instant ? Double(UInt64(bitPattern: late)) : Double(late)) - fraction
         var count = lateness < 0 ? 1 : (lateness / step).wholePart + 1
         var distance = count * step + fraction
+        var whole = distance.nearest
         // The division may be off by an ulp or two of the lateness: the next instant is later than now.
-        while pointee.instant &+ Int64(bitPattern: UInt64(distance + 0.5)) <= now {
+        while pointee.instant &+ whole <= now {
             count += Swift.max((lateness.ulp / step).wholePart, 0) + 1
             distance = count * step + fraction
+            whole = distance.nearest
         }
-        let whole = UInt64(distance + 0.5)
-        pointee.instant &+= Int64(bitPattern: whole)
-        grid.pointee.fraction = distance - Double(whole)
+        pointee.instant &+= whole
+        grid.pointee.fraction = distance < 9e18 ? distance - Double(whole) : 0
         details.pointee.fireDate = (Double(pointee.instant + grid.pointee.wallOffset) + grid.pointee.fraction) / 1e9
         return count - 1
     }
@@ -129,6 +131,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
 extension Double {
     /// The value without its fraction, for values below 2^63; no call into libm.
     @inline(always) fileprivate var wholePart: Double { self < 9e18 ? Double(Int64(self)) : self }
+    /// The nearest whole number of a positive value, modulo 2^64. Above 9e18 all are whole.
+    @inline(always) fileprivate var nearest: Int64 { self < 9e18 ? rl_whole(self + 0.5) : Int64(bitPattern: UInt64(self)) }
 }
 
 extension UnsafeMutablePointer where Pointee == Timer {

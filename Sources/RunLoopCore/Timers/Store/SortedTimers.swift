@@ -43,11 +43,11 @@ struct SortedTimers {
         while head != end && entries![end - 1].node == nil {
             end -= 1
             holes -= 1
+            sortedEnd = end
         }
-        sortedEnd = end
         if head != end && entry.precedes(entries![end - 1]) { return false }
         append(entry)
-        sortedEnd += 1
+        sortedEnd = end
         return true
     }
 

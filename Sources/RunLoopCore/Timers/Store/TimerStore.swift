@@ -157,13 +157,12 @@ struct TimerStore {
     /// Moves what is due into the list, in firing order, as members of a batch.
     mutating func collectDue(_ now: Int64, batch: UInt32) {
         // In a nested run: their instants give them their places.
-        while !returned.isEmpty {
-            let node = returned.first.node
+        while let node = returned.any {
             returned.remove(node)
             insertInACall(node)
         }
         advance(to: now)
-        var next = firstMemberDue
+        var next = due.isEmpty ? nil : firstMemberDue
         var rank = 0
         while let node = near.removeFirst(notAfter: now) {
             node.pointee.setPlace(.due, index: rank)
@@ -236,6 +235,7 @@ struct TimerStore {
     /// The timer with the earliest instant, nil if there is none. Tombstones do not count.
     mutating func earliest() -> TimerNodePointer? {
         let later = near.first ?? (wheel.isEmpty ? nil : wheel.first())
+        if due.isEmpty && returned.isEmpty { return later }
         guard var due = firstMemberDue else { return later }
         if due.pointee.isIn(.returned) {
             if let first = self.due.first { due = first }
