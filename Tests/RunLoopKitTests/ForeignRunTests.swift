@@ -31,7 +31,7 @@ private func canBeRead(_ descriptor: CInt, _ milliseconds: CInt = 0) -> Bool {
                 run.prepare()
                 if isServed.load(ordering: .acquiring) { break }
                 // A limit that only a failure reaches.
-                guard canBeRead(run.descriptor, 10_000) else { return false }
+                guard canBeRead(run.descriptor, 120_000) else { return false }
                 _ = run.dispatch()
             }
             return true

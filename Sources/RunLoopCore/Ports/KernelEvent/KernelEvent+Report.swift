@@ -46,7 +46,6 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func reportReadiness() -> Bool {
         pointee.lock.lockWord()
         var happened = blankEvent
-        let kind = pointee.filter.pointee.watched.unsafelyUnwrapped.kind
         let isLost = pointee.descriptor >= 0 && !ownsDescriptor
         if isLost { pointee.descriptor = -1 }
         let mayReport = self.mayReport

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+import CRunLoopLinux
+import Synchronization
+
+// The waits of loops with a clock of the program: for what they last, and how an automatic clock goes on when all wait (S-CLK-9).
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// The next instant at which a loop that waits has something to do. Not as its look found it: other threads may since have removed a timer, which
+    /// wakes no loop. Any thread; the clock is the one that the caller takes to be the loop's.
+    @inline(never)
+    func nextInstantOfWait(by clock: ManualClockPointer) -> Int64 {
+        guard isRunning else { return Clock.never }
+        lock()
+        defer { unlock() }
+        // Modes are freed after the end of the thread, which gives up the clock.
+        guard manualClock == clock, let mode = pointee.waitMode else { return Clock.never }
+        return Swift.min(pointee.waitEnd, nextInstantLocked(in: mode, heldUntil: pointee.waitHeldEnd))
+    }
+
+    /// The next instant at which a mode has something to do. The lock is held. `heldUntil`: until when the wait takes what is held to wait. It does not
+    /// notice before that another loop, where the same source performs, has changed the end of the period.
+    @inline(never)
+    func nextInstantLocked(in mode: ModePointer, heldUntil: Int64 = .min) -> Int64 {
+        let held = Swift.max(heldEndLocked(in: mode), heldUntil)
+        if mode.pointee.timers.isEmpty { return held }
+        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == ManualClock {
+    /// A loop has just said that it sleeps, or does not run any more, or has given up the clock. True if that advanced the time and the
+    /// calling loop must look again.
+    @inline(never)
+    func settle(_ own: RunLoopPointer?) -> Bool {
+        defer { tellSettled() }
+        guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
+        // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
+        var allSleep = true
+        forEachLoop { loop in
+            // One of the ports of a blind one may be ready.
+            if !loop.isSettled || (loop.isRunning && loop.pointee.isBlind.load(ordering: .acquiring)) { allSleep = false }
+        }
+        if allSleep {
+            var next = Clock.never
+            forEachLoop { next = Swift.min(next, $0.nextInstantOfWait(by: self)) }
+            if next <= ManualClock.latest { move(to: next) }
+        }
+        // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
+        let time = time
+        var isOwn = false
+        forEachLoop { loop in
+            guard allSleep || loop == own, loop.nextInstantOfWait(by: self) <= time else { return }
+            if loop == own { isOwn = true } else { loop.lookAgain() }
+        }
+        return isOwn
+    }
+}
