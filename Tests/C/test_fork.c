@@ -8,7 +8,6 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -515,54 +514,4 @@ RL_TEST(items_of_vanished_loops_are_free, "S-FORK-1",
     RLRelease(source.source);
     RLRelease(timer.timer);
     RLRelease(observer.observer);
-}
-
-static int strange_reports;
-static void count_strange_data(RLSocketRef s, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
-    (void)s, (void)type, (void)address, (void)data, (void)info;
-    strange_reports++;
-}
-static void count_strange_report(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
-    (void)file, (void)types, (void)info;
-    strange_reports++;
-}
-
-static void report_nothing(void *unused) {
-    (void)unused;
-    expect_run(kRLDefaultMode, 0.02, false, TimedOut);
-    ck_assert_int_eq(strange_reports, 0);
-    expect_trace("");
-}
-
-RL_TEST(numbers_that_name_other_files_at_the_fork, "S-SRC-51 S-FORK-1",
-        "What the program has opened under the number of a socket, a descriptor object or a port is not reported in the child, and stays the parent's") {
-    int sockets[2], other_sockets[2], ends[2], other_ends[2];
-    uint64_t count = 5;
-    static Probe counter = {.name = "c"};
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, other_sockets), 0);
-    make_pipe(ends);
-    make_pipe(other_ends);
-    write_byte(other_sockets[1]);
-    write_byte(other_ends[1]);
-    RLSocketRef s = RLSocketCreateWithNative(sockets[0], kRLSocketDataCallBack, count_strange_data, NULL);
-    RLFileDescriptorRef file = RLFileDescriptorCreate(ends[0], false, count_strange_report, NULL);
-    RLFileDescriptorEnablePersistentCallBacks(file, kRLFileDescriptorReadCallBack);
-    RLSourceRef sources[] = {RLSocketCreateRunLoopSource(s, 0), RLFileDescriptorCreateRunLoopSource(file, 0)};
-    for (int i = 0; i < 2; i++) RLAddSource(RLGetCurrent(), sources[i], kRLDefaultMode);
-    add_port(&counter, make_eventfd(), kRLDefaultMode);
-    expect_run(kRLDefaultMode, 0, false, TimedOut);
-    ck_assert_int_eq(dup2(other_sockets[0], sockets[0]), sockets[0]);
-    ck_assert_int_eq(dup2(other_ends[0], ends[0]), ends[0]);
-    ck_assert_int_eq(dup2(make_eventfd(), counter.fd), counter.fd);
-    ck_assert_int_eq(write(counter.fd, &count, 8), 8);
-    report_nothing(NULL);
-    expect_child(report_nothing, NULL);
-    count = 0;
-    ck_assert_int_eq(read(counter.fd, &count, 8), 8);
-    ck_assert_int_eq((int)count, 5);
-    ck_assert(is_readable(sockets[0]) && is_readable(ends[0]));
-    for (int i = 0; i < 2; i++) RLRelease(sources[i]);
-    RLRelease(s);
-    RLRelease(file);
 }

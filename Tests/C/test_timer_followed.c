@@ -156,6 +156,18 @@ RL_TEST(timers_with_one_date_keep_their_order, "S-TMR-59 S-TMR-21",
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(the_clock_is_set_twice_before_a_pass, "S-TMR-59", "Set forward in two steps before a pass, the wall clock makes timers fire by their dates") {
+    use_clock();
+    static Probe a = {.name = "a"}, b = {.name = "b"};
+    add_by(kRLTimerClockWall, &a, start + 50, 0);
+    add_by(kRLTimerClockWall, &b, start + 100, 0);
+    set_clock_by(60);
+    set_clock_by(1000);
+    pass();
+    expect_trace("a b");
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(a_date_of_1970_in_a_far_year, "S-TMR-59 S-CLK-11", "From 1970 a timer goes on to the next date in the last year that a clock shows") {
     use_clock();
     static Probe probe = {.name = "t"};

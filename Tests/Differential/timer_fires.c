@@ -93,6 +93,52 @@ SCENARIO(timer_batch_nested_order, "S-TMR-21 S-TMR-23 S-TMR-26",
     run(D, 0, false);
 }
 
+SCENARIO(timer_batch_nested_due_anew, "S-TMR-21 S-TMR-23 S-TMR-26",
+         "In a nested batch what an outer one left and what came later keep their turns, whatever a callback does to one of them.") {
+    keep(D);
+    for (int what = 0; what < 4; what++) {
+        RLTimerRef left = timer("left", 0.03, 0, NULL), later = timer("later", 0.04, 0, NULL), last = timer("last", 0.05, 0, NULL);
+        RLTimerRef first = timer("first", 0.02, 0, ^{
+            RLTimerRef changed = what < 2 ? later : last;
+            if (what % 2 == 0) {
+                RLTimerSetNextFireDate(changed, -1);
+            } else {
+                RLRemoveTimer(loop, changed, D);
+                RLAddTimer(loop, changed, D);
+            }
+        });
+        RLTimerRef outer = timer("outer", 0.01, 0, ^{
+            RLAddTimer(loop, first, D);
+            RLAddTimer(loop, later, D);
+            run(D, 0, false);
+            say("back");
+        });
+        RLAddTimer(loop, outer, D);
+        RLAddTimer(loop, left, D);
+        RLAddTimer(loop, last, D);
+        take(0.1);
+        run(D, 0, false);
+    }
+}
+
+SCENARIO(timer_batch_nested_removed, "S-TMR-23 S-TMR-25",
+         "What a nested batch has taken over has its turn there, though it was removed from the mode, if it is in another one.") {
+    keep(D);
+    RLTimerRef c = timer("c", 0.03, 0, NULL), d = timer("d", 0.04, 0, NULL);
+    RLTimerRef b = timer("b", 0.02, 0, ^{ RLRemoveTimer(loop, c, D); });
+    RLTimerRef a = timer("a", 0.01, 0, ^{
+        run(D, 0, false);
+        say("back");
+    });
+    RLAddTimer(loop, a, D);
+    RLAddTimer(loop, b, D);
+    RLAddTimer(loop, c, D);
+    RLAddTimer(loop, c, "m");
+    RLAddTimer(loop, d, D);
+    take(0.1);
+    run(D, 0, false);
+}
+
 SCENARIO(timer_on_the_stack, "S-TMR-27 S-NEST-3 S-NEST-4 S-RUN-3",
          "A firing timer fires in no nested run, yet keeps the mode from being empty.") {
     observe("", D);

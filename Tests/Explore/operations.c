@@ -1090,6 +1090,10 @@ static void do_set_wall(struct call *call) {
     if (call->number < 0) run.set_back = true;
     RLClockSetWallTime((RLClockRef)object_of(call), call->item[0]->due + call->number);
 }
+/* Fails if the clock shows a later time than so many seconds after its first date. */
+static void do_shows(struct call *call) {
+    if (RLClockGetTime((RLClockRef)object_of(call)) > call->item[0]->due + call->number + 1e-3) fail("the clock shows more than %g", call->number);
+}
 /* Of a one-shot in the own loop: a pass fires it if the clock shows its date. */
 static void do_due(struct call *call) {
     RLTimerRef timer = (RLTimerRef)object_of(call);
@@ -1108,6 +1112,7 @@ static const struct operation operations[] = {
     {"tonext", "RLClockAdvanceToNext", do_advance_to_next, false},
     {"automatic", "RLClockSetAutomatic", do_automatic, false},
     {"setwall", "RLClockSetWallTime", do_set_wall, false},
+    {"shows", "RLClockGetTime", do_shows, false},
     {"suspend", "RLClockSuspend", do_suspend, false},
     {"due", "RLRunInMode RLClockGetTime", do_due, true},
     {"delay", "RLTimerSetNextFireDelay", do_delay, false},

@@ -15,7 +15,9 @@
  * files and /dev/null are always ready. The library never reads from a descriptor or writes to it.
  * Several objects may watch one descriptor; each has its own types and reports, one in a pass.
  * Invalidate an object before you close its descriptor. A descriptor that was closed before that,
- * or whose number means another file by then, is no longer reported.
+ * or whose number means another file by then, is no longer reported; of another file the library
+ * learns from the kernel, which does not watch regular files and the like, nor for a child of fork
+ * before that runs its loop (S-SRC-51).
  * Lifetime: RLFileDescriptorCreate calls the context's retain. A source retains its object.
  * RLFileDescriptorInvalidate or the last release ends the object and calls the context's release.
  * Rules: Docs/semantics.md, section 16.

@@ -245,15 +245,6 @@ struct PortSet {
         forgetSharedSet()
     }
 
-    /// In the child of `fork`, which shares the parent's set until then: what names another file than it has in the set by now is none of ours.
-    @inline(never)
-    mutating func leaveParentsSet() {
-        forEachSlot { slot, index in
-            if slot.pointee.state == .registered && !epoll.mayHave(Int32(index)) { slot.pointee.lose() }
-        }
-        closeKernelSet()
-    }
-
     /// Makes the set anew, because the kernel watches a file in it that this process closed but that is open elsewhere under another
     /// number, and that cannot be removed. The same check finds other such slots. The new set comes first: at the limit of descriptors another
     /// thread could take the number of the old one, and the mode would have none.

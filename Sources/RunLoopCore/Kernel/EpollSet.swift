@@ -72,31 +72,24 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor()
     }
 
-    /// Whether a number still names a set of the library's, which contains the eventfd.
+    /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
+    /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
     /// If the eventfd was lost too, nothing distinguishes the sets, and the answer is no: it is better to leak a descriptor than to close
     /// a client's. `errno` is kept: a set is also closed when a creation fails.
     private static func isOurs(set number: Int32) -> Bool {
-        has(process.pointee.wakeDescriptor.load(ordering: .acquiring), in: number)
-    }
-
-    /// Whether the file that a number names is in a set under it: then adding it fails and changes nothing, not even in a set that the parent of a
-    /// fork sleeps in. What is not there is added for no events, and removed again.
-    private static func has(_ number: Int32, in set: Int32) -> Bool {
+        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         let kept = rl_errno()
         defer { rl_set_errno(kept) }
         // A single failure is not trusted.
         for _ in 0..<2 {
-            if rl_epoll_ctl(set, EPOLL_CTL_ADD, number, 0, wakeToken) == 0 {
-                _ = rl_epoll_ctl(set, EPOLL_CTL_DEL, number, 0, 0)
+            if rl_epoll_ctl(number, EPOLL_CTL_ADD, wake, 0, wakeToken) == 0 {
+                _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, wake, 0, 0)
                 return false
             }
             if rl_errno() == EEXIST { return true }
         }
         return false
     }
-
-    /// Whether a number names the file that was registered under it, or the set was lost. Changes nothing in the set.
-    func mayHave(_ port: Int32) -> Bool { EpollSet.has(port, in: descriptor) || !EpollSet.isOurs(set: descriptor) }
 
     /// Forgets a number that no longer belongs to the set (S-FD-18).
     mutating func forget() {

@@ -122,7 +122,7 @@ extension RunLoop {
         own?.pointee.lock.resetInChild()
         own?.pointee.thread.store(getpid(), ordering: .relaxed)
         // The child shares the kernel's sets with the parent: it closes its numbers, and makes sets of its own at first use.
-        own?.forEachModeRecord { $0.pointee.ports.leaveParentsSet() }
+        own?.forEachModeRecord { $0.pointee.ports.closeKernelSet() }
         forgetOtherLoops(than: own)
         own?.pointee.posts.abandonClaims()
         own?.abandonClaimsOfRounds()

@@ -23,7 +23,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             if loop.isCurrent {
                 next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(by: self) : loop.nextInstantOfDefaultMode)
             } else {
-                next = Swift.min(next, loop.nextInstantOfWait(by: self))
+                next = Swift.min(next, loop.nextInstantOfWait(by: self) ?? Clock.never)
             }
         }
         if next > ManualClock.latest { return false }
@@ -152,7 +152,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if timer.pointee.instant > time { meet(timer.latestInstant) }
         }
         if pointee.asleepOutside != nil {
-            meet(nextInstantOfWait(by: clock))
+            meet(nextInstantOfWait(by: clock) ?? Clock.never)
             return next
         }
         guard let frame = pointee.frame else { return next }

@@ -6,15 +6,19 @@ import Synchronization
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The next instant at which a loop that waits has something to do. Not as its look found it: other threads may since have removed a timer, which
-    /// wakes no loop. Any thread; the clock is the one that the caller takes to be the loop's.
+    /// wakes no loop. nil if the loop runs and does not sleep: what it has taken out of its mode is not found there. Any thread; the clock is the one
+    /// that the caller takes to be the loop's.
     @inline(never)
-    func nextInstantOfWait(by clock: ManualClockPointer) -> Int64 {
+    func nextInstantOfWait(by clock: ManualClockPointer) -> Int64? {
         guard isRunning else { return Clock.never }
         lock()
         defer { unlock() }
         // Modes are freed after the end of the thread, which gives up the clock.
         guard manualClock == clock, let mode = pointee.waitMode else { return Clock.never }
-        return Swift.min(pointee.waitEnd, nextInstantLocked(in: mode, heldUntil: pointee.waitHeldEnd))
+        let next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode, heldUntil: pointee.waitHeldEnd))
+        // It is awake before it takes something out under the lock, and asleep again only after a look under it. The own thread takes out nothing
+        // meanwhile.
+        return isSettled || isCurrent ? next : nil
     }
 
     /// The next instant at which a mode has something to do. The lock is held. `heldUntil`: until when the wait takes what is held to wait. It does not
@@ -42,14 +46,16 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
         if allSleep {
             var next = Clock.never
-            forEachLoop { next = Swift.min(next, $0.nextInstantOfWait(by: self)) }
-            if next <= ManualClock.latest { move(to: next) }
+            forEachLoop { loop in
+                if let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
+            }
+            if allSleep && next <= ManualClock.latest { move(to: next) }
         }
         // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time
         var isOwn = false
         forEachLoop { loop in
-            guard allSleep || loop == own, loop.nextInstantOfWait(by: self) <= time else { return }
+            guard allSleep || loop == own, let next = loop.nextInstantOfWait(by: self), next <= time else { return }
             if loop == own { isOwn = true } else { loop.lookAgain() }
         }
         return isOwn

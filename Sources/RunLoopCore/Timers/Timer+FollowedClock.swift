@@ -79,10 +79,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// Computes the instant of the timer's time; true if that time has come. If so the timer keeps an instant that has come as well, and
-    /// with it its place in the order; else one that a change of its clock makes due is as late as its date, so that the earlier dates come
-    /// first.
+    /// with it its place in the order; but after a change of its clock all that are due are as late as their dates, so that the earlier dates
+    /// come first. Then the caller puts its nodes back.
     @inline(never) @discardableResult
-    func follow(_ loop: RunLoopPointer?) -> Bool {
+    func follow(_ loop: RunLoopPointer?, isChange: Bool = false) -> Bool {
         let target = details.pointee.rare.unsafelyUnwrapped.pointee.target
         if target == Clock.never {
             pointee.instant = Clock.never
@@ -98,8 +98,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
             pointee.instant = Swift.min(instant, now + longest)
         } else if pointee.instant == Clock.never {
             pointee.instant = isManual ? now : Clock.dueNow(now)
-        } else if pointee.instant > (isManual ? now : Clock.dueLimit(now)) {
-            pointee.instant = Swift.max(instant, now - longest)
+        } else if isChange || pointee.instant > (isManual ? now : Clock.dueLimit(now)) {
+            pointee.instant = Swift.min(pointee.instant, Swift.max(instant, now - longest))
         }
         return instant <= now
     }
@@ -129,7 +129,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// The same for a timer that is in stores, and in no callback.
     fileprivate func followInStores(_ loop: RunLoopPointer) {
         let former = pointee.instant
-        follow(loop)
+        follow(loop, isChange: true)
         if pointee.instant != former { putBack(from: former) }
     }
 

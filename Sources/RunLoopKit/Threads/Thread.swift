@@ -116,7 +116,10 @@ open class Thread: @unchecked Sendable {
             return true
         }
         precondition(isFirst, "Thread.start: the thread was started already")
-        if isCancelled { return }
+        if isCancelled {
+            let request = state.withLock { $0.request.take() }
+            return withExtendedLifetime(request) {}
+        }
         Thread.becomeMultiThreaded()
         // Released by the C library when the thread has ended.
         let info = Unmanaged.passRetained(self).toOpaque()

@@ -164,7 +164,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             // Not if the file was removed since the look.
             pointee.exists = rl_errno() != ENOENT
         }
-        return rl_errno() == ENOENT && wants & Note.replace.rawValue != 0
+        return isMissing && rl_errno() != ENAMETOOLONG && wants & Note.replace.rawValue != 0
     }
 
     private func openFolder() -> Bool {

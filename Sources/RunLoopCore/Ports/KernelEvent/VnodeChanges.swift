@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     }
 
     /// Whether a look that failed says that there is no such name.
-    private var isMissing: Bool {
+    var isMissing: Bool {
         switch rl_errno() {
         case ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG: true
         default: false

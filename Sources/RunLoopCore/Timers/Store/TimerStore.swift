@@ -163,6 +163,7 @@ struct TimerStore {
         }
         advance(to: now)
         var next = due.isEmpty ? nil : firstMemberDue
+        let isNested = next != nil
         var rank = 0
         while let node = near.removeFirst(notAfter: now) {
             node.pointee.setPlace(.due, index: rank)
@@ -171,6 +172,21 @@ struct TimerStore {
             // What outer batches left fires in this one, so walking through it costs no more than firing it.
             while let current = next, current.pointee.isTombstone || current.instant <= node.instant { next = current.pointee.links.next }
             due.insert(node, after: next == nil ? due.last : next!.pointee.links.previous)
+        }
+        if isNested { joinDue(batch) }
+    }
+
+    /// What outer batches left are members of this one now, by their places.
+    @inline(never)
+    private mutating func joinDue(_ batch: UInt32) {
+        var rank = 0
+        var next = due.first
+        while let node = next {
+            next = node.pointee.links.next
+            if node.pointee.isTombstone { continue }
+            node.pointee.setPlace(.due, index: rank)
+            rank += 1
+            node.pointee.batch = batch
         }
     }
 
