@@ -20,8 +20,8 @@ const struct scenario clock_scenarios[] = {
     {"clock.automatic_meets_sleep", "S-CLK-9", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: automatic C"},
     {"clock.automatic_two_loops", "S-CLK-9", "C=clock t=timer:3 u=timer:5",
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / until u"},
-    {"clock.automatic_waits_for_callback", "S-CLK-9", "C=clock t=timer:3{shows C 3} u=timer:500",
-     "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / until u"},
+    {"clock.automatic_waits_for_callback", "S-CLK-9", "C=clock p=post{automatic C} t=timer:3{shows C 3} u=timer:500",
+     "L: loop; setclock C; add t; post p / until t | M: loop; setclock C; add u / until u"},
     {"clock.automatic_loops_meet_stop", "S-CLK-9", "C=clock t=timer:3 u=timer:500",
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / run | T: stop M"},
     /* A loop that gets a clock, or another one, while the clock is moved. */
