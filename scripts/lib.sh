@@ -175,20 +175,27 @@ side_by_side() {
     set +m
     # They have process groups of their own, which no key of the terminal reaches.
     trap 'for group in $groups; do kill -- "-${group#*:}" 2>/dev/null; done; rm -rf "$folder"; exit 130' INT TERM
-    "$1"
+    # A process of its own, too, or the processor's seconds of the others would count as those of a step during which they end.
+    (aside "$1")
+    take_counts "$1"
     for group in $groups; do
         wait "${group#*:}"
         cat "$folder/${group%:*}.log"
-        if [ -e "$folder/${group%:*}.counts" ]; then
-            . "$folder/${group%:*}.counts"
-        else
-            failed=$((failed + 1))
-            cp "$folder/${group%:*}.log" "$step_log"
-            note_failure "${group%:*} (it ended before its last step)" last_lines
-        fi
+        take_counts "${group%:*}"
     done
     trap - INT TERM
     rm -rf "$folder"
+}
+
+# take_counts FUNCTION: what its process has written.
+take_counts() {
+    if [ -e "$folder/$1.counts" ]; then
+        . "$folder/$1.counts"
+    else
+        failed=$((failed + 1))
+        [ ! -e "$folder/$1.log" ] || cp "$folder/$1.log" "$step_log"
+        note_failure "$1 (it ended before its last step)" last_lines
+    fi
 }
 
 # aside FUNCTION: in a process of its own, writes what the steps of the function add to the counts.
