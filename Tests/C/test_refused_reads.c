@@ -57,50 +57,36 @@ static void run_until_count(const int *counter, int value) {
 
 /* Sockets */
 
+/* Data of a socket of that type that cannot be received with such an error. */
+static void expect_data_to_stay_queued(int type, int error, int reads_of_a_look) {
+    static Socket s;
+    s = (Socket){.name = "s"};
+    int ends[2];
+    make_sockets(type, ends);
+    socket_make(&s, ends[0], kRLSocketDataCallBack);
+    socket_add(&s);
+    refuse(SYS_recvmsg, error);
+    ck_assert_int_eq(send(ends[1], "hello", 5, 0), 5);
+    expect_patience(reads_of_a_look);
+    expect_trace("");
+    ck_assert(RLSocketIsValid(s.socket));
+    permit();
+    run_until_count(&s.calls, 1);
+    expect_trace("s:data=5");
+    RLSocketInvalidate(s.socket);
+    RLRelease(s.socket);
+    close(ends[1]);
+}
+
 RL_TEST(a_refused_datagram_stays_queued, "S-SOCK-51 S-ARG-13", "A datagram that cannot be received is reported once it can; until then there is no spin") {
     static const int errors[] = {EACCES, EPERM, ENOMEM, ENOBUFS};
-    for (int i = 0; i < 4; i++) {
-        static Socket s;
-        s = (Socket){.name = "s"};
-        int ends[2];
-        make_sockets(SOCK_DGRAM, ends);
-        socket_make(&s, ends[0], kRLSocketDataCallBack);
-        socket_add(&s);
-        refuse(SYS_recvmsg, errors[i]);
-        ck_assert_int_eq(send(ends[1], "hello", 5, 0), 5);
-        expect_patience(2);
-        expect_trace("");
-        permit();
-        run_until_count(&s.calls, 1);
-        expect_trace("s:data=5");
-        RLSocketInvalidate(s.socket);
-        RLRelease(s.socket);
-        close(ends[1]);
-    }
+    for (int i = 0; i < 4; i++) expect_data_to_stay_queued(SOCK_DGRAM, errors[i], 2);
 }
 
 RL_TEST(refused_bytes_of_a_stream_stay_queued, "S-SOCK-26 S-ARG-13",
         "Bytes of a stream for which the kernel has no memory are reported once it has, and do not end the socket; until then there is no spin") {
     static const int errors[] = {ENOMEM, ENOBUFS};
-    for (int i = 0; i < 2; i++) {
-        static Socket s;
-        s = (Socket){.name = "s"};
-        int ends[2];
-        make_sockets(SOCK_STREAM, ends);
-        socket_make(&s, ends[0], kRLSocketDataCallBack);
-        socket_add(&s);
-        refuse(SYS_recvmsg, errors[i]);
-        ck_assert_int_eq(send(ends[1], "hello", 5, 0), 5);
-        expect_patience(1);
-        expect_trace("");
-        ck_assert(RLSocketIsValid(s.socket));
-        permit();
-        run_until_count(&s.calls, 1);
-        expect_trace("s:data=5");
-        RLSocketInvalidate(s.socket);
-        RLRelease(s.socket);
-        close(ends[1]);
-    }
+    for (int i = 0; i < 2; i++) expect_data_to_stay_queued(SOCK_STREAM, errors[i], 1);
 }
 
 RL_TEST(an_error_that_is_told_once_delays_nothing, "S-SOCK-51 S-ARG-13",
