@@ -292,6 +292,29 @@ RL_TEST(a_number_that_names_another_file, "S-FD-15",
     }
 }
 
+RL_TEST(a_mode_in_which_it_is_added_again, "S-SRC-51 S-FD-15",
+        "An object in two modes whose number names another file is added to one of them again: it hears that file there, also when the other "
+        "mode finds its own gone") {
+    static Descriptor object = {.name = "object"};
+    const RLMode other = "other";
+    int ends[2], others[2];
+    make_pipe(ends);
+    make_pipe(others);
+    add_descriptor(&object, ends[0], read_type);
+    RLAddSource(RLGetCurrent(), object.source, other);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    expect_run(other, 0, true, TimedOut);
+    reuse(ends[0], others[0]);
+    RLRemoveSource(RLGetCurrent(), object.source, kRLDefaultMode);
+    RLAddSource(RLGetCurrent(), object.source, kRLDefaultMode);
+    RLFileDescriptorEnableCallBacks(object.file, write_type);
+    write_byte(others[1]);
+    expect_run(other, 0, true, TimedOut);
+    expect_trace("");
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    expect_trace("object:r");
+}
+
 RL_TEST(closed_and_bad_numbers, "S-FD-15 S-FD-1",
         "A closed regular file, and a number that was never open, are never reported; "
         "invalidating them is harmless") {

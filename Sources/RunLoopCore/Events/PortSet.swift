@@ -73,12 +73,12 @@ struct PortSet {
             slots.make(index)
         }
         let slot = slots[index]
-        if source.isWatch {
-            source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
-            source.noteLoops()
-        } else {
-            slot.pointee.isCounter = isCounter(port)
-        }
+        if source.isWatch { source.noteLoops() } else { slot.pointee.isCounter = isCounter(port) }
+        join(slot, index, source, in: mode)
+    }
+
+    /// The source becomes a member of a slot.
+    private mutating func join(_ slot: PortSlotPointer, _ index: Int, _ source: SourcePointer, in mode: ModePointer) {
         slot.pointee.members.insert(source)
         let old = slot.pointee.state
         if old == .unused { slot.pointee.served = turn }
@@ -94,9 +94,9 @@ struct PortSet {
         else { return }
         // A file that was registered under this number and no longer is was closed: the number names another file now.
         let isReused = (old == .registered && (result == .added || result == .alwaysReady)) || (old == .alwaysReady && result != .alwaysReady)
-        if isReused { slot.pointee.markStale(except: source) }
+        if isReused { slot.pointee.dismiss(except: source) }
         // Of the others nothing was requested, or too much.
-        if (isReused || old == .refused || old == .gone) && slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
+        if (isReused || old == .refused) && slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
     }
 
     @inline(never)
@@ -180,17 +180,22 @@ struct PortSet {
         case .registered:
             slot.pointee.arm(index, for: source, in: epoll)
         case .alwaysReady: isUnseen = enqueueAlwaysReady(index, for: source)
-        case .unused, .waiting, .refused, .gone: break
+        case .unused, .waiting, .refused: break
         }
         armed.formIntersection(slot.pointee.state == .registered ? slot.pointee.armed : [])
         return isUnseen
     }
 
-    /// Discards the registration of a number and makes it again. True as above.
+    /// Discards the registration of a watch's number and makes it again. True as above.
     @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
-        guard let (slot, index) = slot(of: source) else { return false }
-        source.watchFlags.pointee.bitwiseAnd(~WatchFlags.stale, ordering: .relaxed)
+        let index = Int(source.pointee.port.load(ordering: .relaxed))
+        guard let slot = slots.find(index), !slot.pointee.resting.contains(source) else { return false }
+        if !slot.pointee.members.contains(source) {
+            // The number has named another file meanwhile. Until now the loop may have slept on the futex.
+            join(slot, index, source, in: mode)
+            return true
+        }
         let old = slot.pointee.state
         if old == .waiting || old == .idle { return false }
         return registerWaiting(index, in: mode, replacing: old == .registered ? source : nil)
@@ -207,7 +212,7 @@ struct PortSet {
         let wasOpen = epoll.isOpen
         let result = register(index)
         if let source, result == .added || result == .alwaysReady {
-            slot.pointee.markStale(except: source)
+            slot.pointee.dismiss(except: source)
             if slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
         }
         return !wasOpen || slot.pointee.state != .registered
@@ -266,19 +271,19 @@ struct PortSet {
         _ = retry()
     }
 
-    /// Replaces the registration that reported an event by one for what is of interest now. If the number is gone by then, the old file is still
+    /// Replaces the registration that reported an event by one for what is of interest now. If the number was closed by then, the old file is still
     /// in the set.
     @inline(never)
     private mutating func rearm(_ slot: PortSlotPointer, _ index: Int, edge: Bool) {
         slot.pointee.arm(index, edge: edge, in: epoll)
-        if slot.pointee.state == .gone { rebuild() }
+        if slot.pointee.state == .unused { rebuild() }
     }
 
     /// The same for what it reported before.
     @inline(never)
     private mutating func rearmAgain(_ slot: PortSlotPointer, _ index: Int) {
         slot.pointee.armAgain(index, in: epoll)
-        if slot.pointee.state == .gone { rebuild() }
+        if slot.pointee.state == .unused { rebuild() }
     }
 
     // MARK: Events
@@ -409,7 +414,7 @@ struct PortSet {
             // Reading a counter is a check too, but must not read another file that the number names by now.
             if slot.pointee.isCounter {
                 rearmAgain(slot, index)
-                if slot.pointee.state == .gone { return nil }
+                if slot.pointee.state == .unused { return nil }
             }
             if !slot.pointee.isCounter || !slot.pointee.isPlain {
                 ready = readiness(of: Int32(index), slot.pointee.wanted, believed: ready)

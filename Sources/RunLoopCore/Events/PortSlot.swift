@@ -33,7 +33,7 @@ struct PortSlot {
     ///     waiting      → registered, refused, alwaysReady      a registration was tried; without room it stays
     ///     any          → waiting                 a member comes, or the number is to be registered anew
     ///     registered, refused → waiting          the set is closed; the next one gets all
-    ///     registered, alwaysReady → gone         the kernel, or a check, says that the number is closed or names another file
+    ///     registered, alwaysReady → unused       the kernel, or a check, says that the number is closed or names another file: all members leave
     ///     any          → unused                  the last member leaves; or the registration is kept, until another member comes
     enum State: UInt8 {
         case unused = 0
@@ -46,8 +46,6 @@ struct PortSlot {
         case idle
         /// The kernel cannot watch the file, which is always ready: a regular file, /dev/null.
         case alwaysReady
-        /// The number was closed, or names another file than when it was registered.
-        case gone
     }
 
     struct Marks: OptionSet {
@@ -66,8 +64,8 @@ struct PortSlot {
     @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
         guard member.isWatch else { return state == .alwaysReady ? [] : .read }
-        let flags = member.watchFlags.pointee.load(ordering: .relaxed)
-        return flags & WatchFlags.stale == 0 && !marks.contains(.deferred(flags)) ? member.interest : []
+        if marks.isDisjoint(with: .deferred) { return member.interest }
+        return marks.contains(.deferred(member.watchFlags.pointee.load(ordering: .relaxed))) ? [] : member.interest
     }
 
     /// What is of interest to any member now.
@@ -144,28 +142,19 @@ struct PortSlot {
         return false
     }
 
-    /// The number names another file than it did for these, or none. A version 1 source has no flag for that: it leaves the slot, and is in its mode
-    /// like one whose number cannot be watched. Nothing is read for it from the other file.
+    /// The number names another file than it did for these, or none. They leave the slot, and are in their mode like sources whose number cannot be
+    /// watched: nothing is read for them from the other file.
     @inline(never)
-    mutating func markStale(except newest: SourcePointer?) {
-        PortSlot.markStale(&members, except: newest)
-        PortSlot.markStale(&resting, except: newest)
+    mutating func dismiss(except newest: SourcePointer?) {
+        PortSlot.dismiss(&members, except: newest)
+        PortSlot.dismiss(&resting, except: newest)
     }
 
     @inline(never)
-    private static func markStale(_ members: inout SmallSet<Source>, except newest: SourcePointer?) {
-        var place = 0
-        while place < members.count {
-            let member = members[place]
-            place += 1
-            if member == newest { continue }
-            if member.isWatch {
-                member.watchFlags.pointee.bitwiseOr(WatchFlags.stale, ordering: .relaxed)
-            } else {
-                members.remove(member)
-                place = 0
-            }
-        }
+    private static func dismiss(_ members: inout SmallSet<Source>, except newest: SourcePointer?) {
+        let stays = newest != nil && members.contains(newest!)
+        members.removeAll()
+        if stays { members.insert(newest!) }
     }
 
     // MARK: Steps. `waiting` counts the slots and shared ports that wait for room in the kernel.
@@ -239,16 +228,18 @@ struct PortSlot {
         request(armed, number, edge: false, in: epoll)
     }
 
-    /// The slot is gone if the kernel does not know the number: it was closed, and perhaps names another file now.
+    /// The slot is lost if the kernel does not know the number: it was closed, and perhaps names another file now.
     private mutating func request(_ wanted: Readiness, _ number: Int, edge: Bool, in epoll: EpollSet) {
         guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }
         armedBits = UInt8(wanted.rawValue)
         if edge { marks.insert(.edge) } else { marks.remove(.edge) }
     }
 
+    /// The number names another file than it did, or none.
     mutating func lose() {
-        state = .gone
-        markStale(except: nil)
+        state = .unused
+        marks.subtract(.deferred)
+        dismiss(except: nil)
     }
 
     /// Whether the registration is the one that a member gets whose interest is input.
@@ -272,7 +263,7 @@ struct PortSlot {
         switch state {
         case .registered: epoll.unregister(Int32(number))
         case .waiting: waiting -= 1
-        case .unused, .refused, .idle, .alwaysReady, .gone: break
+        case .unused, .refused, .idle, .alwaysReady: break
         }
         state = .unused
         // It was the file's that had the number.

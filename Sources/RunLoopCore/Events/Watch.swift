@@ -38,8 +38,6 @@ enum Watch {
 enum WatchFlags {
     /// Only the library can close the descriptor: it is not checked again before each event.
     static var owned: UInt32 { 1 << 0 }
-    /// The number names another file than it did when the source was added. Cleared by the next Add.
-    static var stale: UInt32 { 1 << 1 }
     /// Only data and room make it ready, not hang-up or an error: there is nothing to accept then, and an error may be one that stays
     /// and of which nothing comes (S-SOCK-51).
     static var onlyInput: UInt32 { 1 << 2 }
@@ -47,7 +45,7 @@ enum WatchFlags {
     /// ready (S-SOCK-30).
     static var connects: UInt32 { 1 << 3 }
     /// These make the readiness of a watch more than a comparison with its interest.
-    static var special: UInt32 { stale | onlyInput | connects }
+    static var special: UInt32 { onlyInput | connects }
     /// Version 0. Set at creation.
     static var signals: UInt32 { 1 << 4 }
     /// The word of interest lies behind the link, not in the owner. Set at creation.
