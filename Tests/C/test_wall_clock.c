@@ -190,6 +190,123 @@ RL_TEST(a_date_after_a_step_is_of_the_new_clock, "S-TMR-9 S-TMR-36 S-TMR-20",
     }
 }
 
+/* Many dates in a callback, for which it looks at no clock any more */
+
+static Probe followed = {.name = "t", .action = note_time_and_stop}, setter = {.name = "1"}, later_setter = {.name = "2"};
+static RLTimerRef other_timer;
+static RLAbsoluteTime far_date;
+
+static void set_other(int count) {
+    for (int i = 0; i < count; i++) RLTimerSetNextFireDate(other_timer, far_date + i);
+}
+
+/* Then the clock is set, and no date for longer than a millisecond. */
+static void set_many_and_shift(Probe *self) {
+    (void)self;
+    double begin = monotonic_now();
+    do set_other(1000);
+    while (monotonic_now() - begin < 0.002);
+    set_other(1);
+    shift_wall_clock(1000);
+    begin = monotonic_now();
+    while (monotonic_now() - begin < 0.0015) {}
+}
+
+/* From the program's own reading of the clock. */
+static void set_followed(Probe *self) {
+    (void)self;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    RLTimerSetNextFireDate(followed.timer, (double)now.tv_sec - 978307200.0 + (double)now.tv_nsec / 1e9 + 0.002);
+}
+
+static void prepare_dates(void) {
+    followed.loop = RLGetCurrent();
+    far_date = FAR_FUTURE;
+    other_timer = RLTimerCreate(far_date, 0, 0, 0, NULL, NULL);
+    RLAddTimer(RLGetCurrent(), other_timer, kRLDefaultMode);
+    RLRelease(other_timer);
+    add_timer(&followed, far_date, 0, kRLDefaultMode);
+    add_source(&setter, kRLDefaultMode);
+    add_source(&later_setter, kRLDefaultMode);
+    RLSourceSignal(setter.source);
+}
+
+/* By the old clock it would be a thousand seconds away. */
+#define expect_new_clock() expect_run(kRLDefaultMode, 100, false, Stopped)
+
+static void set_many_and_sixteen(Probe *self) {
+    set_many_and_shift(self);
+    set_other(15);
+    set_followed(self);
+}
+
+RL_TEST(the_sixteenth_date_after_a_step, "S-TMR-9", "A callback sets thousands of dates, then the clock is set: its sixteenth date after that means the new clock") {
+    setter.action = set_many_and_sixteen;
+    prepare_dates();
+    expect_new_clock();
+}
+
+static void set_many_and_run(Probe *self) {
+    set_many_and_shift(self);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    set_followed(self);
+}
+
+RL_TEST(a_date_behind_a_nested_run, "S-TMR-9", "A callback sets thousands of dates, then the clock is set and the callback runs the loop: its next date means the new clock") {
+    setter.action = set_many_and_run;
+    prepare_dates();
+    expect_new_clock();
+}
+
+static void set_many_and_one_by_the_library(Probe *self) {
+    set_many_and_shift(self);
+    RLTimerSetNextFireDate(followed.timer, date_in(0.002));
+}
+
+RL_TEST(a_date_of_the_library_among_many, "S-TMR-9", "A callback sets thousands of dates, then the clock is set: a date from RLAbsoluteTimeGetCurrent means the new clock") {
+    setter.action = set_many_and_one_by_the_library;
+    prepare_dates();
+    expect_new_clock();
+}
+
+static void set_many_and_signal(Probe *self) {
+    set_many_and_shift(self);
+    RLSourceSignal(later_setter.source);
+}
+
+RL_TEST(a_date_of_a_later_pass, "S-TMR-9", "A callback sets thousands of dates, then the clock is set: the first date of the next pass means the new clock") {
+    setter.action = set_many_and_signal;
+    later_setter.action = set_followed;
+    prepare_dates();
+    expect_new_clock();
+}
+
+static void set_around_the_wait(Probe *self) {
+    if (self->activity == kRLAfterWaiting) return set_followed(self);
+    set_many_and_shift(self);
+    RLWakeUp(self->loop);
+}
+
+RL_TEST(a_date_behind_the_wait, "S-TMR-9", "An observer of BeforeWaiting sets thousands of dates, then the clock is set: the first date behind the wait means the new clock") {
+    static Probe observer = {.action = set_around_the_wait};
+    prepare_dates();
+    RLSourceInvalidate(setter.source);
+    RLObserverRef added = add_observer(&observer, kRLBeforeWaiting | kRLAfterWaiting, kRLDefaultMode);
+    RLWakeUp(RLGetCurrent());
+    RLRunInMode(kRLDefaultMode, 0.001, false);
+    RLObserverInvalidate(added);
+    expect_new_clock();
+}
+
+RL_TEST(a_date_after_the_run, "S-TMR-9", "A callback sets thousands of dates, then the clock is set and the run ends: the first date after it means the new clock") {
+    setter.action = set_many_and_shift;
+    prepare_dates();
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    set_followed(&setter);
+    expect_new_clock();
+}
+
 RL_TEST(a_child_has_clocks_of_its_own, "S-TMR-9 S-FORK-1",
         "What the parent knew of the clocks before a fork is of no use in the child, which may be in another time namespace") {
     for (int i = 0; i < 20; i++) {

@@ -5,8 +5,8 @@ import Synchronization
 /// How far the wall clock is ahead of the monotonic one: the offset that converts dates to instants (S-TMR-9).
 ///
 /// It changes only when the wall clock is set: where the kernel slews that clock it slews both. So each thread keeps its reading
-/// for less than a millisecond (`rl_clock_memory`), measured by the processor's counter, which on some machines costs a fraction of what
-/// a clock costs. A reading is valid on all processors, in one process: `fork` starts anew, because the child may have other clocks.
+/// for less than a millisecond, and for the dates that a callback sets in quick succession (`rl_clock_memory`). The time is measured by the
+/// processor's counter, which on some machines costs a fraction of what a clock costs. A reading is valid on all processors, in one process: `fork` starts anew, because the child may have other clocks.
 ///
 /// A program that computes a date with `RLAbsoluteTimeGetCurrent` after a step of the clock gets it converted by the new clock, on any
 /// thread: `noticeStep` compares each reading with the thread's last one, and increments `Process.wallSteps` if it cannot tell that the
@@ -16,14 +16,48 @@ extension Clock {
     @inline(always)
     static func wallOffset() -> (offset: Int64, latest: Int64) {
         let own = rl_clock_memory_get()!
-        let count = rl_order_of_time()
-        // If a counter was set back, the difference wraps to a number larger than any limit.
-        if count &- own.pointee.count < process.pointee.counts.load(ordering: .relaxed)
-            && own.pointee.steps == process.pointee.wallSteps.load(ordering: .relaxed)
-        {
+        if own.pointee.uses > 0 && own.pointee.steps == process.pointee.wallSteps.load(ordering: .relaxed) {
+            own.pointee.uses &-= 1
             return (own.pointee.offset, own.pointee.latest)
         }
-        return readOffset(own, count)
+        return offsetByCounter(own)
+    }
+
+    /// The same, if the thread's reading is young enough; otherwise the clocks are read.
+    ///
+    /// The counter itself takes as long as most of what a change of a date does, and until it is read a processor begins nothing of what follows:
+    /// with many timers each call would wait alone for its memory. So a callback that sets many dates looks at it for every sixteenth.
+    @inline(never)
+    private static func offsetByCounter(_ own: UnsafeMutablePointer<rl_clock_memory>) -> (offset: Int64, latest: Int64) {
+        let count = rl_order_of_time()
+        let counts = process.pointee.counts.load(ordering: .relaxed)
+        // If a counter was set back, the difference wraps to a number larger than any limit.
+        guard count &- own.pointee.count < counts, own.pointee.steps == process.pointee.wallSteps.load(ordering: .relaxed) else {
+            return readOffset(own, count)
+        }
+        if own.pointee.in_run {
+            own.pointee.quick = count &- own.pointee.looked < counts ? min(own.pointee.quick &+ 1, manyDates) : 0
+            own.pointee.looked = count
+            if own.pointee.quick == manyDates { own.pointee.uses = manyDates - 1 }
+        }
+        return (own.pointee.offset, own.pointee.latest)
+    }
+
+    /// After so many dates in quick succession a callback's next ones are converted by one look at the counter.
+    private static var manyDates: UInt16 { 16 }
+
+    /// The loop that the thread runs is before or behind a wait, which may take any time.
+    @inline(always)
+    static func beginCallbacks() {
+        let own = rl_clock_memory_get()!
+        own.pointee.uses = 0
+        own.pointee.quick = 0
+    }
+
+    /// The thread enters a run, or goes on with the run around it, or with none or with a host's.
+    static func enterRun(_ isOwn: Bool) {
+        beginCallbacks()
+        rl_clock_memory_get()!.pointee.in_run = isOwn
     }
 
     @inline(never)
@@ -31,6 +65,7 @@ extension Clock {
         if process.pointee.counts.load(ordering: .relaxed) == 0 {
             process.pointee.counts.store(rl_counts_of_moment(), ordering: .sequentiallyConsistent)
         }
+        own.pointee.uses = 0
         let steps = process.pointee.wallSteps.load(ordering: .acquiring)
         guard process.pointee.counts.load(ordering: .relaxed) > 1 else {
             let (offset, tick) = exactOffset()

@@ -41,6 +41,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = frame.pointee.mode
 
         beginRun(frame)  // E1
+        Clock.enterRun(true)
         notify(.entry, in: mode)
         if seconds > 0 && seconds <= Clock.longestInterval && frame.pointee.deadline == Clock.never {
             frame.pointee.deadline = time + Clock.nanoseconds(seconds)
@@ -73,6 +74,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(always)
     func passToWait(_ frame: RunFramePointer, isFirst: Bool) -> HalfPass {
         let mode = frame.pointee.mode
+        Clock.beginCallbacks()
         pointee.counters.passes.count()
         if Trace.isWanted { record(.pass, item: UInt(bitPattern: mode)) }
 
@@ -110,6 +112,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var handledSource = half.handledSource
         var isOld = false
         if wait.kind != .skipped {
+            Clock.beginCallbacks()
             if pointee.waiting.load(ordering: .relaxed) { pointee.waiting.store(false, ordering: .releasing) }  // P11
             frame.pointee.wait = .over
             if wait.kind == .waited { pointee.counters.waits.count() }
@@ -177,6 +180,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     func endRun(_ frame: RunFramePointer) {
         let outer = frame.pointee.outer
+        Clock.enterRun(outer != nil && outer!.pointee.foreign == nil)
         endBusyPolling(handingTo: outer)
         pointee.currentMode.store(outer?.pointee.mode, ordering: .releasing)
         pointee.frame = outer
