@@ -98,8 +98,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     pointee.counters.sources.count()
                     timed(source.header, signalled: source.signalCount) { callOutSource(perform, source.pointee.info) }
                 } else if source.isWatch {
-                    source.retain()
+                    // With the batch's reference.
+                    pointee.calls.forgetMember(index)
                     if performSignalledWatch(source) { handled = true }
+                    continue
                 } else {
                     handled = true
                 }

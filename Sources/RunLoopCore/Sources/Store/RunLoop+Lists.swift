@@ -28,9 +28,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Signals a watch of the loop's that was found ready (S-SOCK-52). Wakes no loop: the loop's thread calls it, before a pass.
     /// The lock is held.
     func signalLocked(_ source: SourcePointer) {
-        source.setFlag()
         // Another loop of the source's, or a client, may have signalled it: this loop performs it nevertheless if it is first.
-        if let link = source.link(in: self), link.pointee.list == 0, link.tryQueue() { enlist(link) }
+        let link = source.link(in: self)
+        if let link, link.isFirst, link.pointee.list == 0 {
+            if source.setFlag(queueing: true) { enlist(link) }
+        } else {
+            _ = source.setFlag(queueing: false)
+            if let link, link.pointee.list == 0, link.tryQueue() { enlist(link) }
+        }
     }
 
     /// Numbers the runs of all loops, as far as so few bits can: a source may have been found ready in another loop.

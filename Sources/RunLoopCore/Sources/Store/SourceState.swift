@@ -121,11 +121,13 @@ extension UnsafeMutablePointer where Pointee == Source {
         return old
     }
 
-    /// Sets the flag of a watch that its loop found ready, and nothing else.
-    func setFlag() {
+    /// Sets the flag of a watch that its loop found ready, and takes the right to put the first link on a list. True if it got that.
+    func setFlag(queueing: Bool) -> Bool {
         var state = pointee.state.load(ordering: .sequentiallyConsistent)
-        while state & (SourceState.signalled | SourceState.invalid) == 0 {
-            if pointee.state.replace(&state, by: signalledState(after: state)) { return }
+        while true {
+            var desired = state & (SourceState.signalled | SourceState.invalid) == 0 ? signalledState(after: state) : state
+            if queueing { desired |= SourceState.queued }
+            if desired == state || pointee.state.replace(&state, by: desired) { return (state ^ desired) & SourceState.queued != 0 }
         }
     }
 
