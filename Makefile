@@ -79,13 +79,13 @@ bench-servers:
 # minutes.
 fuzz:
 	scripts/install-deps
-	cmake -S . -B build -G Ninja
+	cmake -S . -B build -G Ninja -DRUNLOOP_FUZZ_OPTIMIZE=ON
 	ninja -C build fuzz
 
 # What is promised, done very often: about an hour on two cores, times SOAK_SCALE.
 soak:
 	scripts/install-deps
-	cmake -S . -B build -G Ninja
+	cmake -S . -B build -G Ninja -DRUNLOOP_FUZZ_OPTIMIZE=ON
 	ninja -C build -j $(JOBS)
 	swift build -j $(JOBS) --product RunLoopTestMachine
 	scripts/soak build; result=$$?; scripts/reliability build/soak.json Docs/reliability.md; exit $$result
