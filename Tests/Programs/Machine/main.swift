@@ -63,7 +63,15 @@ nonisolated private func watch(limit: Int) {
     precondition(isMade)
 }
 
-nonisolated private func ignoreSignal() { signal(SIGUSR1) { _ in } }
+/// Whoever begins this program may have blocked it. The main thread gets it where the thread is over that asked for it: a sequence of signals unblocks
+/// them on the thread that makes it.
+nonisolated private func receiveSignal() {
+    signal(SIGUSR1) { _ in }
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGUSR1)
+    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+}
 
 nonisolated private func runAll(_ options: Options) async -> CInt {
     var machine = Machine(isPlanted: options.isPlanted)
@@ -93,7 +101,7 @@ nonisolated private func runAll(_ options: Options) async -> CInt {
 }
 
 // The default action of the signal that programs send would end the process between two sequences.
-ignoreSignal()
+receiveSignal()
 watch(limit: options.limit)
 Task.detached { exit(await runAll(options)) }
 RunLoop.main.add(RunLoop.Source { _ in }, forMode: .common)
