@@ -364,6 +364,27 @@ RL_TEST(a_descriptor_waits_for_a_place, "S-ARG-10 S-FD-6",
     expect_trace("t d:r");
 }
 
+RL_TEST(no_place_for_another_file, "S-ARG-10 S-SRC-51",
+        "A number was used again, and its new file's object, for which there is no place at first, is the only one that hears of it when there is") {
+    static Descriptor old = {.name = "old"}, new = {.name = "new"};
+    int others[2];
+    make_pair(ends);
+    make_pair(others);
+    int kept = dup(ends[0]);
+    add_descriptor(&old, ends[0], kRLFileDescriptorReadCallBack);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    ck_assert_int_eq(dup2(others[0], ends[0]), ends[0]);
+    log_capture();
+    leave_places(0);
+    add_descriptor(&new, ends[0], kRLFileDescriptorReadCallBack);
+    leave_places(-1);
+    write_byte(others[1]);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    RLRunInMode(kRLDefaultMode, 0.02, true);
+    expect_trace("new:r");
+    close(kept);
+}
+
 RL_TEST(a_socket_waits_for_a_place, "S-ARG-10 S-SOCK-19",
         "A socket whose descriptor has no place in the epoll set reports once there is one") {
     static Socket s = {.name = "s"};

@@ -92,8 +92,9 @@ struct PortSet {
         guard mode.hasLiveThread,
             let result = register(index, old == .waiting ? nil : asked.union(own), newest: old == .alwaysReady ? source : nil)
         else { return }
-        // A file that was registered under this number and no longer is was closed: the number names another file now.
-        let isReused = (old == .registered && (result == .added || result == .alwaysReady)) || (old == .alwaysReady && result != .alwaysReady)
+        // A file that was registered under this number and no longer is was closed: the number names another file now, also if the kernel has no room
+        // for that one, which it says of none that it has.
+        let isReused = (old == .registered && result.isNew) || (old == .alwaysReady && result != .alwaysReady)
         if isReused { slot.pointee.dismiss(except: source) }
         // Of the others nothing was requested, or too much.
         if (isReused || old == .refused) && slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
@@ -211,14 +212,14 @@ struct PortSet {
         // Until now the loop may have slept on the futex, because there was no set.
         let wasOpen = epoll.isOpen
         let result = register(index)
-        if let source, result == .added || result == .alwaysReady {
+        if let source, let result, result.isNew {
             slot.pointee.dismiss(except: source)
             if slot.pointee.state == .registered { slot.pointee.arm(index, in: epoll) }
         }
         return !wasOpen || slot.pointee.state != .registered
     }
 
-    /// Registers a slot in state `waiting`, for what is of interest to any member or for what is given. nil if there is no room. `newest` is the only
+    /// Registers a slot in state `waiting`, for what is of interest to any member or for what is given. nil if there is no set. `newest` is the only
     /// member that an always ready slot does not know.
     @inline(never)
     private mutating func register(_ index: Int, _ known: Readiness? = nil, newest: SourcePointer? = nil) -> EpollSet.Registration? {

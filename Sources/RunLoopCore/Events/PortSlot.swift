@@ -189,13 +189,13 @@ struct PortSlot {
         if state != .waiting { state = .idle }
     }
 
-    /// Registers a waiting slot with the kernel, for what is of interest now if that is not known. nil if there is no room.
+    /// Registers a waiting slot with the kernel, for what is of interest now if that is not known.
     @inline(never)
-    mutating func register(_ number: Int, _ known: Readiness?, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration? {
+    mutating func register(_ number: Int, _ known: Readiness?, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration {
         let wanted = known ?? takeWanted()
         let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
         switch result {
-        case .later: return nil
+        case .later: return result
         case .added, .replaced:
             state = .registered
             armedBits = UInt8(wanted.rawValue)

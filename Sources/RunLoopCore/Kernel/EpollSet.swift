@@ -123,6 +123,9 @@ struct EpollSet {
         case alwaysReady
         /// The kernel has no room now; the caller tries again later.
         case later
+
+        /// The set did not have the number's file, whether or not it has it now.
+        var isNew: Bool { self == .added || self == .alwaysReady || self == .later }
     }
 
     /// Watches a descriptor, level triggered.
