@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -657,6 +658,65 @@ static void start_and_stop(void *unused) {
 static void come_and_go(void *unused) {
     (void)unused;
     while (!count_of(&ended)) thread_join(thread_start(work_once, NULL));
+}
+
+/* A loop whose thread a handler holds up while the trace is stopped and another one is started. */
+
+static int runs_of_busy, held_up, goes_on;
+static pthread_t busy_thread;
+
+static void hold_up(int number) {
+    (void)number;
+    __atomic_store_n(&held_up, 1, __ATOMIC_SEQ_CST);
+    while (!count_of(&goes_on)) sched_yield();
+}
+
+static void run_all_the_time(void *unused) {
+    static Probe observer;
+    (void)unused;
+    busy_thread = pthread_self();
+    add_observer(&observer, kRLAllActivities, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    while (!count_of(&ended)) {
+        RLRunInMode(kRLDefaultMode, 0, false);
+        __atomic_add_fetch(&runs_of_busy, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void wait_for_runs(int more) {
+    int before = count_of(&runs_of_busy);
+    while (count_of(&runs_of_busy) < before + more) sched_yield();
+}
+
+RL_TEST(a_loop_that_is_late_for_a_trace, "S-TRC-3 S-TRC-1",
+        "A loop that is held up while it records, until another trace has begun, writes nothing into what that trace has of another loop") {
+    char other[160];
+    snprintf(other, sizeof other, "%s-other", trace_path());
+    struct sigaction action = {.sa_handler = hold_up};
+    sigaction(SIGUSR1, &action, NULL);
+    Thread *busy = thread_start(run_all_the_time, NULL);
+    wait_for_runs(1);
+    for (int i = 0; i < 40; i++) {
+        ck_assert(RLTraceStart(path, 2));
+        wait_for_runs(50 + i);
+        __atomic_store_n(&held_up, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&goes_on, 0, __ATOMIC_SEQ_CST);
+        pthread_kill(busy_thread, SIGUSR1);
+        while (!count_of(&held_up)) sched_yield();
+        RLTraceStop();
+        ck_assert(RLTraceStart(other, 2));
+        run_once(NULL);
+        __atomic_store_n(&goes_on, 1, __ATOMIC_SEQ_CST);
+        wait_for_runs(50);
+        RLTraceStop();
+        TraceFile file = trace_file_read(other);
+        ck_assert_uint_lt(trace_ring_of(&file, RLGetCurrent())->head, 50);
+        trace_file_free(&file);
+    }
+    __atomic_store_n(&ended, 1, __ATOMIC_SEQ_CST);
+    thread_join(busy);
+    unlink(other);
+    remove_folder();
 }
 
 RL_TEST(starts_and_stops_may_come_at_any_time, "S-TRC-1 S-TRC-9",

@@ -33,11 +33,7 @@ extension Trace {
         if memory != former { shared.pointee.room = length }
         shared.pointee.length = length
         shared.pointee.namesUsed = 0
-        if ringCount > shared.pointee.ringCount || shared.pointee.rings == nil {
-            shared.pointee.rings = growArray(shared.pointee.rings, count: ringCount)
-        }
-        shared.pointee.ringCount = ringCount
-        memset(shared.pointee.rings!, 0, ringCount)
+        prepareRingsLocked(ringCount)
         shared.pointee.memory.store(memory, ordering: .releasing)
         Names.shared.pointee.records.forEach { word in
             let record = UnsafeMutablePointer<NameRecord>(bitPattern: word)!
@@ -53,6 +49,21 @@ extension Trace {
         rl_set_tracing(true)
         process.pointee.registryLock.unlockWord()
         return true
+    }
+
+    private static func prepareRingsLocked(_ count: Int) {
+        let room = shared.pointee.ringRoom
+        if count > room {
+            shared.pointee.rings = growArray(shared.pointee.rings, count: count)
+            memset(shared.pointee.rings! + room, 0, count - room)
+            shared.pointee.ringRoom = count
+        }
+        shared.pointee.ringCount = count
+        for index in 0..<room {
+            let state = shared.pointee.rings![index]
+            let isLoops = state == TraceRingState.inUse || state == TraceRingState.held
+            shared.pointee.rings![index] = isLoops ? TraceRingState.held : TraceRingState.unused
+        }
     }
 
     /// Claims the right to start a trace. A trace for another process gives way to the program's own, even while it is started or stopped.
@@ -180,6 +191,7 @@ extension Trace {
         rl_set_tracing(false)
         rl_forget_thread_number()
         if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.room) }
+        if let rings = shared.pointee.rings { memset(rings, 0, shared.pointee.ringRoom) }
         shared.pointee.state.store(TraceState.off, ordering: .relaxed)
     }
 }

@@ -29,8 +29,9 @@ struct Trace: ~Copyable {
     /// Length of the trace, and the number of loops' rings.
     var length: Int
     var ringCount: Int
-    /// A `TraceRingState` for each ring.
+    /// A `TraceRingState` for each ring of any trace so far, and how many these are.
     var rings: UnsafeMutablePointer<UInt8>?
+    var ringRoom: Int
     /// Bytes of names in the file.
     var namesUsed: Int
     /// How many files the dynamic linker had loaded and unloaded when the files were last named. Only the thread that starts or stops uses it.
@@ -77,6 +78,9 @@ enum TraceRingState {
     static var inUse: UInt8 { 1 }
     /// Its loop has ended; another one may have it when there is no unused one.
     static var ended: UInt8 { 2 }
+    /// It was a loop's in an earlier trace. Until that loop records again or ends, its thread may be about to write there; so another one has it only
+    /// when there is nothing else.
+    static var held: UInt8 { 3 }
 }
 
 /// What a record describes. Kinds from 32 on are in the shared ring.
@@ -160,9 +164,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func claimRing() -> Bool {
         let trace = Trace.shared
         process.pointee.registryLock.lockWord()
+        let own = releaseRingLocked()
         pointee.ring = TraceRing()
         pointee.ring.generation = trace.pointee.generation.load(ordering: .relaxed)
-        guard TraceState.isOn(trace.pointee.state.load(ordering: .relaxed)), let index = Trace.freeRing() else {
+        guard TraceState.isOn(trace.pointee.state.load(ordering: .relaxed)), let index = Trace.freeRing(own) else {
             Trace.countLostLoopLocked()
             process.pointee.registryLock.unlockWord()
             return false
@@ -200,16 +205,29 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let trace = Trace.shared
         if pointee.ring.generation == trace.pointee.generation.load(ordering: .relaxed) && pointee.ring.slots != nil {
             trace.pointee.rings![Int(pointee.ring.index)] = TraceRingState.ended
+        } else {
+            _ = releaseRingLocked()
         }
         pointee.ring = TraceRing()
         process.pointee.registryLock.unlockWord()
     }
+
+    /// The loop does not write to its ring of an earlier trace any more. The number of that, nil if it had none.
+    private func releaseRingLocked() -> Int? {
+        guard pointee.ring.slots != nil else { return nil }
+        let index = Int(pointee.ring.index)
+        let state = Trace.shared.pointee.rings! + index
+        if state.pointee == TraceRingState.held { state.pointee = TraceRingState.unused }
+        return index
+    }
 }
 
 extension Trace {
-    /// An unused ring, else one whose loop has ended. The registry's lock is held.
-    fileprivate static func freeRing() -> Int? {
-        ring(in: TraceRingState.unused) ?? ring(in: TraceRingState.ended)
+    /// An unused ring, the loop's own of an earlier trace if it is one; else one whose loop has ended, or is that of an earlier trace. The
+    /// registry's lock is held.
+    fileprivate static func freeRing(_ own: Int?) -> Int? {
+        if let own, own < shared.pointee.ringCount, shared.pointee.rings![own] == TraceRingState.unused { return own }
+        return ring(in: TraceRingState.unused) ?? ring(in: TraceRingState.ended) ?? ring(in: TraceRingState.held)
     }
 
     private static func ring(in state: UInt8) -> Int? {
