@@ -124,11 +124,10 @@ static void *create_in_memory(const struct rl_trace_header *header, void *at) {
     return map;
 }
 
-void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {
-    char path[PATH_MAX + MORE], work[PATH_MAX + 2 * MORE];
+/* `path` and `work` have room for the longest paths. */
+static void *create_file(
+    const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other, char *path, char *work) {
     const size_t length = header->file_size;
-    *is_other = false;
-    if (!given) return create_in_memory(header, at);
     *error = ENAMETOOLONG;
     if (!expand(given, path)) return NULL;
     sprintf(work, "%s.%d.new", path, (int)getpid());
@@ -153,6 +152,23 @@ void *rl_trace_create(const char *given, const struct rl_trace_header *header, v
     }
     unlink(work);
     return NULL;
+}
+
+void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {
+    struct {
+        char path[PATH_MAX + MORE], work[PATH_MAX + 2 * MORE];
+    } *paths;
+    *is_other = false;
+    if (!given) return create_in_memory(header, at);
+    /* A thread may have a stack of no more than 16 KiB. */
+    paths = malloc(sizeof *paths);
+    if (!paths) {
+        *error = ENOMEM;
+        return NULL;
+    }
+    void *map = create_file(given, header, at, error, is_other, paths->path, paths->work);
+    free(paths);
+    return map;
 }
 
 #ifndef MREMAP_DONTUNMAP
