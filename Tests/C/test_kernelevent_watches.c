@@ -24,7 +24,8 @@
 
 /* The library's calls of inotify_add_watch, of which those from a number on can be refused. */
 static int watches_left = -1;
-static int refusal = ENOSPC;
+static int refusal = ENOSPC, refusals;
+static void set_watches_left(int left) { __atomic_store_n(&watches_left, left, __ATOMIC_SEQ_CST); }
 /* A name of a file that is removed just before it is watched. */
 static const char *vanishing;
 int inotify_add_watch(int fd, const char *path, uint32_t mask) {
@@ -32,11 +33,13 @@ int inotify_add_watch(int fd, const char *path, uint32_t mask) {
         unlink(vanishing);
         vanishing = NULL;
     }
-    if (watches_left == 0) {
+    const int left = count_of(&watches_left);
+    if (left == 0) {
+        __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
         errno = refusal;
         return -1;
     }
-    if (watches_left > 0) watches_left--;
+    if (left > 0) watches_left--;
     return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
 }
 
@@ -740,6 +743,123 @@ RL_TEST(a_file_takes_over_the_last_watch, "S-KEV-14 S-KEV-16",
     watches_left = -1;
     has_limit = false;
     RLSourceInvalidate(file.source);
+    remove_folder();
+}
+
+/* Runs until the file's source has reported one of the notes: nothing but the source's own tries ends the wait. */
+static void run_until_seen(File *of, uint32_t notes) {
+    while (!(__atomic_load_n(&of->seen, __ATOMIC_SEQ_CST) & notes)) expect_run(kRLDefaultMode, 60, true, HandledSource);
+}
+
+RL_TEST(a_file_without_room_is_watched_later, "S-KEV-19 S-KEV-14",
+        "A file that took the place of another while the kernel had no room for a watch is watched once there is room, and what was done to it before is reported") {
+    for (int written = 0; written < 2; written++) {
+        make_folder();
+        make_file(in_folder("a"));
+        make_file(in_folder("b"));
+        watch(&file, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete);
+        set_watches_left(0);
+        ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+        expect_seen(&file, kRLNoteReplace);
+        if (written) append(in_folder("a"));
+        set_watches_left(-1);
+        run_until_seen(&file, kRLNoteWrite);
+        ck_assert_uint_eq(file.seen, kRLNoteWrite);
+        file.seen = 0;
+        append(in_folder("a"));
+        expect_seen(&file, kRLNoteWrite);
+        RLSourceInvalidate(file.source);
+        remove_folder();
+    }
+}
+
+RL_TEST(a_file_without_room_is_followed, "S-KEV-19 S-KEV-14", "While a file is not watched for want of room, each further one that takes its place is reported, and its removal") {
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    watch(&file, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace | kRLNoteDelete);
+    set_watches_left(0);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+        make_file(in_folder("b"));
+        expect_seen(&file, kRLNoteReplace);
+    }
+    unlink(in_folder("a"));
+    expect_seen(&file, kRLNoteDelete);
+    set_watches_left(-1);
+    make_file(in_folder("a"));
+    expect_seen(&file, kRLNoteReplace);
+    append(in_folder("a"));
+    expect_seen(&file, kRLNoteWrite);
+    remove_folder();
+}
+
+RL_TEST(tries_for_a_watch_are_no_pass, "S-KEV-19 S-PASS-16", "The tries to watch a file end no wait and wake no observer; there are some while the loop sleeps, but it does not spin") {
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    watch(&file, in_folder("a"), true, kRLNoteDelete);
+    set_watches_left(0);
+    ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+    expect_seen(&file, 0);
+    const int before = refusals;
+    observe(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0.5, true, TimedOut);
+    expect_trace("E BT BS BW AW X");
+    ck_assert_int_ge(refusals, before + 1);
+    ck_assert_int_le(refusals, before + 6);
+    set_watches_left(-1);
+    remove_folder();
+}
+
+static void wait_for_room(LoopThread *self) {
+    File *own = self->data;
+    watch(own, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace);
+    __atomic_add_fetch(&others_ready, 1, __ATOMIC_SEQ_CST);
+    run_until_seen(own, kRLNoteWrite);
+}
+
+RL_TEST(sleeping_loops_try_for_a_watch, "S-KEV-19 S-KEV-16", "Whichever loop read the kernel's events, a loop with a source of the file sleeps until the next try, and not for ever") {
+    static LoopThread threads[2];
+    static File files[2];
+    make_folder();
+    make_file(in_folder("a"));
+    make_file(in_folder("b"));
+    for (int i = 0; i < 2; i++) loop_thread_start(&threads[i], wait_for_room, &files[i]);
+    wait_until_count(&others_ready, 2);
+    for (int i = 0; i < 2; i++) wait_until_waiting(threads[i].loop);
+    set_watches_left(0);
+    ck_assert_int_eq(rename(in_folder("b"), in_folder("a")), 0);
+    wait_until_count(&refusals, 2);
+    set_watches_left(-1);
+    for (int i = 0; i < 2; i++) thread_join(threads[i].thread);
+    remove_folder();
+}
+
+RL_TEST(a_moved_folder_without_room, "S-KEV-19 S-KEV-13",
+        "The removal of a folder that was moved while the kernel had no room for a watch is reported, whether it comes before there is room or after") {
+    make_folder();
+    ck_assert_int_eq(mkdir(in_folder("sub"), 0700), 0);
+    ck_assert_int_eq(mkdir(in_folder("new"), 0700), 0);
+    for (int is_late = 0; is_late < 2; is_late++) {
+        ck_assert_int_eq(mkdir(in_folder("sub/a"), 0700), 0);
+        watch(&file, in_folder("sub/a"), false, kRLNoteDelete | kRLNoteRename);
+        set_watches_left(0);
+        ck_assert_int_eq(rename(in_folder("sub/a"), in_folder("new/a")), 0);
+        expect_seen(&file, kRLNoteRename);
+        if (is_late) {
+            set_watches_left(1);
+            while (watches_left > 0) expect_run(kRLDefaultMode, 0.02, true, TimedOut);
+        }
+        ck_assert_int_eq(rmdir(in_folder("new/a")), 0);
+        run_until_seen(&file, kRLNoteDelete);
+        ck_assert_uint_eq(file.seen, kRLNoteDelete);
+        file.seen = 0;
+        set_watches_left(-1);
+        RLSourceInvalidate(file.source);
+    }
+    ck_assert_int_eq(rmdir(in_folder("sub")), 0);
+    ck_assert_int_eq(rmdir(in_folder("new")), 0);
     remove_folder();
 }
 

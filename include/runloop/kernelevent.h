@@ -30,7 +30,8 @@
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
  * the number of descriptors: one for each file named by descriptor and one for each directory. The
  * file systems of these cannot be unmounted (EBUSY) while the source is valid. If
- * more than max_queued_events are pending, a source reports all that may have happened (S-KEV-17).
+ * more than max_queued_events are pending, a source reports all that may have happened (S-KEV-17). So
+ * it does where a file that has taken the name could not be watched for a while (S-KEV-19).
  * Rules: Docs/semantics.md, section 27.
  */
 #ifndef RUNLOOP_KERNELEVENT_H

@@ -130,6 +130,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         if mode.pointee.inboxCount > 0 {
             facts.insert(.hasInboxes)
+            until = Swift.min(until, mode.pointee.ports.nextTryOfFiles())
             if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
         }
         if manualClock != nil {

@@ -43,6 +43,11 @@ extension UnsafeMutablePointer where Pointee == Source {
         return true
     }
 
+    /// Makes the loops that the inbox is in look again, for a change that they look at only before they sleep. As `markReady` otherwise.
+    func makeLoopsLookAgain() {
+        forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgain() }
+    }
+
     /// Makes the sleeping loops that the inbox is in look again.
     func wakeSleepingLoops() {
         forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgainIfAsleep() }

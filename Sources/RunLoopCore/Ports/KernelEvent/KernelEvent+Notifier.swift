@@ -74,6 +74,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func releaseLocked() {
         instance.pointee.users -= 1
         guard instance.pointee.users == 0 else { return }
+        instance.pointee.nextTry.store(0, ordering: .relaxed)
         closeOwn(instance.pointee.descriptor, RL_INOTIFY, isMember: instance.pointee.areMembers)
         closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
         pointee.table.free()
@@ -133,6 +134,12 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         CRunLoopLinux.free(watch)
     }
 
+    /// The kernel has no room for a watch: the loops that have sources of files try again (`PortSet.nextTryOfFiles`).
+    func tryLater() {
+        if instance.pointee.nextTry.load(ordering: .relaxed) != 0 { return }
+        instance.pointee.nextTry.store(Clock.now() + Clock.retryDelay, ordering: .sequentiallyConsistent)
+    }
+
     // MARK: Events
 
     /// Reads all there is and delivers it to the sources. False if the kernel refuses to read. Any thread that holds no lock that comes after
@@ -147,7 +154,11 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// watches only now. The kernel's queue is bounded, and so is the number of reads, if other processes fill it as fast.
     @discardableResult
     func readLocked() -> Bool {
+        // If it fails once more, that sets another time.
+        let tries = instance.pointee.nextTry.load(ordering: .relaxed) == NotifierPort.triesNow
+        if tries { instance.pointee.nextTry.store(0, ordering: .relaxed) }
         guard instance.isOpenLocked() else { return true }
+        if tries { forEachSource { if $0.pointee.isUnwatched { touch($0, Vnode.unwatched) } } }
         var isRefused = false
         // As much as Swift takes from the stack: longer memory would come from malloc, whose failure it does not report.
         let room = 1024

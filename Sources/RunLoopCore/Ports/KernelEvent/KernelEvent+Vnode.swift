@@ -25,6 +25,9 @@ struct Vnode {
     var mask: UInt32
     /// With a path: whether the name refers to a file.
     var exists: Bool
+    /// There was no room for the watch of what the name refers to now, or of the folder that a folder by descriptor is in now: another try
+    /// is to come (`Notifier.tryLater`).
+    var isUnwatched: Bool
     /// In the child of `fork`: it could not be watched anew.
     var isLost: Bool
     /// The file as it was at the last look, and the second of that look by the wall clock.
@@ -49,6 +52,8 @@ struct Vnode {
     /// The name was touched; the last time by moving its file away.
     static var nameTouched: UInt32 { 1 << 17 }
     static var nameMoved: UInt32 { 1 << 18 }
+    /// It is time for another try.
+    static var unwatched: UInt32 { 1 << 19 }
 }
 
 typealias VnodePointer = UnsafeMutablePointer<Vnode>
@@ -101,6 +106,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if mayReport && hasPending { source.markReady() }
     }
 
+    @inline(never)
     func closeVnode() {
         guard let vnode = pointee.vnode else { return }
         let notifier = Notifier.shared
@@ -218,8 +224,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         guard isFolder(pointee.status), wants & (Note.delete.rawValue | Note.link.rawValue) != 0 else { return true }
         let parent = notifier.watch(pointee.file!.pointee.descriptor, "..", UInt32(IN_DELETE))
         parent?.pointee.members += 1
+        noteWatch(parent != nil)
+        let isRefused = parent == nil && rl_errno() == ENOSPC
         leaveFolder()
-        guard let parent else { return rl_errno() != ENOSPC }
+        guard let parent else { return !isRefused }
         pointee.folder = parent
         listen(to: parent)
         return true
@@ -275,8 +283,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     func watchFile() -> Bool {
         let mask = maskOfFile(pointee.status)
         var hadFile = true
-        // Twice at most: the former file may have had the last watch that there was room for. Where the kernel has no room for a watch
-        // the next look finds the file without one, and tries again.
+        // Twice at most: the former file may have had the last watch that there was room for.
         while hadFile {
             let watch = notifier.watch(pointee.folder!.pointee.descriptor, name, mask)
             if let watch, watch == pointee.file {
@@ -287,7 +294,15 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             leaveFile()
             if let watch { join(watch, mask: mask) }
         }
+        noteWatch(pointee.file != nil)
         return false
+    }
+
+    /// If not, errno says why. The source of a lock looks without a watch too.
+    @inline(never)
+    private func noteWatch(_ isWatched: Bool) {
+        let hasRoom = isWatched || (rl_errno() != ENOSPC && rl_errno() != ENOMEM)
+        pointee.isUnwatched = !hasRoom && pointee.event.pointee.filter.pointee.tell == nil
     }
 
     fileprivate func close() {

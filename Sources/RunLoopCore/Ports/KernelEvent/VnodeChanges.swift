@@ -9,9 +9,14 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         var happened = pointee.happened
         pointee.happened = 0
         var notes: UInt32 = 0
-        if !hasPath && happened & UInt32(IN_MOVE_SELF | IN_Q_OVERFLOW) != 0 { _ = watchParent() }
-        if happened & UInt32(IN_Q_OVERFLOW) != 0 {
-            notes = lookAnew()
+        if !hasPath && happened & (UInt32(IN_MOVE_SELF | IN_Q_OVERFLOW) | Vnode.unwatched) != 0 {
+            _ = watchParent()
+            // A removal that no watch reported.
+            if happened & Vnode.unwatched != 0 { happened |= UInt32(IN_DELETE_SELF) }
+        }
+        let isOverflow = happened & UInt32(IN_Q_OVERFLOW) != 0
+        if isOverflow || (hasPath && happened & (Vnode.unwatched | Vnode.nameTouched) == Vnode.unwatched) {
+            notes = lookAnew(touched: isOverflow)
         } else {
             // The folder says nothing of a file to which the name leads only.
             if hasPath && happened & UInt32(IN_ATTRIB | IN_MOVE_SELF) != 0 && isLink {
@@ -28,8 +33,16 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             }
             if happened & 0xffff != 0 { notes |= notesOfFile(happened, notes) }
         }
+        if pointee.isUnwatched { tryLater() }
         // A file that was made and removed before this look leaves no notes; a lock was free in between.
         if notes & wants != 0 || pointee.event.pointee.filter.pointee.tell != nil { pointee.event.tell(notes & wants) }
+    }
+
+    /// The loops that the source is in learn of it at once: they may be asleep, and another one may have read the events.
+    @inline(never)
+    private func tryLater() {
+        Notifier.shared.tryLater()
+        pointee.event.pointee.source?.makeLoopsLookAgain()
     }
 
     /// Whether the name is a symbolic link.
@@ -89,37 +102,41 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         }
     }
 
-    /// The name was touched: what does it refer to now? `missing`: what to report if that is nothing, and was a file before.
+    /// What does the name refer to now? `missing`: what to report if that is nothing, and was a file before. `touched`: the name may have been
+    /// touched since the last look.
     @inline(never)
-    func lookAtName(missing: UInt32) -> UInt32 {
+    func lookAtName(missing: UInt32, touched: Bool = true) -> UInt32 {
         var status = stat()
         let existed = pointee.exists
         guard lookUp(&status) else {
             // A folder that may not be searched, or no memory: nothing is known about the name.
             guard isMissing else { return 0 }
             pointee.exists = false
+            pointee.isUnwatched = false
             leaveFile()
             return existed ? missing : 0
         }
         pointee.exists = true
         let old = (status: pointee.status, second: pointee.second)
+        // No watch shows whether a file without one is the same.
+        let isKnown = !touched && pointee.isUnwatched && isSame(status, old.status)
         remember(status)
-        guard watchFile() else { return Note.replace.rawValue }
+        guard watchFile() || isKnown else { return Note.replace.rawValue }
         // What happened to the file itself since the last look is still to be reported.
         if isSame(status, old.status) { (pointee.status, pointee.second) = old }
         return 0
     }
 
-    /// The kernel dropped events: whatever may have happened is reported. A time of change that is the same, and was old at the
-    /// last look, shows that nothing did but the closing of a file that was not written.
-    private func lookAnew() -> UInt32 {
+    /// The kernel dropped events, or had no room for a watch: whatever may have happened is reported. A time of change that is the same, and was
+    /// old at the last look, shows that nothing did but the closing of a file that was not written.
+    private func lookAnew(touched: Bool) -> UInt32 {
         let unseen = Note.write.rawValue | Note.extend.rawValue | Note.attrib.rawValue
         let existed = pointee.exists
         if hasPath {
-            let notes = lookAtName(missing: Note.delete.rawValue | Note.rename.rawValue)
+            let notes = lookAtName(missing: Note.delete.rawValue | Note.rename.rawValue, touched: touched)
             // Nothing is known of what was done to a former file.
             if notes != 0 { return existed ? notes | unseen | Note.link.rawValue | Note.closeWrite.rawValue : notes }
-            if !existed { return 0 }
+            if !existed || pointee.isUnwatched { return 0 }
         }
         let old = pointee.status
         let second = pointee.second
