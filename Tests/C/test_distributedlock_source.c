@@ -405,3 +405,42 @@ RL_TEST(a_child_is_told_too, "S-DLOCK-14", "The source of a child of fork report
     ck_assert(RLDistributedLockUnlock(lock));
     end();
 }
+
+static void look_in_child(void *unused) {
+    (void)unused;
+    log_capture();
+    for (int i = 0; i < 3; i++) expect_report();
+    /* With room again. */
+    has_no_watches = has_no_file_watches = false;
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    source = make_source(lock, 0, 0, 100000);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    expect_report();
+    Holder holder = holder_start();
+    expect_none();
+    write_byte(holder.commands);
+    run_until_taken();
+    waitpid(holder.process, NULL, 0);
+    ck_assert_str_eq(log_text(), "");
+    _exit(RLDistributedLockUnlock(lock) ? 0 : 1);
+}
+
+RL_TEST(without_watches_the_child_looks, "S-DLOCK-14 S-DLOCK-13 S-KEV-11",
+        "Where the kernel has no room for a watch in the child of fork the source looks in its interval there, and one that is made later is told") {
+    for (int file_only = 0; file_only < 2; file_only++) {
+        add(1);
+        /* With a lock file that is not locked. */
+        if (file_only) close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        expect_report();
+        has_no_watches = !file_only;
+        has_no_file_watches = file_only;
+        ChildResult result = run_child(look_in_child, NULL);
+        has_no_watches = has_no_file_watches = false;
+        ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+        ck_assert(RLSourceIsValid(source));
+        unlink(path);
+        expect_report();
+        end();
+    }
+}

@@ -194,10 +194,10 @@ extension PortSet {
         let notifier = NotifierPort.shared
         notifier.pointee.lock.lockWord()
         defer { notifier.pointee.lock.unlockWord() }
-        // If there is none, the sources are just about to leave.
-        guard notifier.pointee.users > 0, notifier.pointee.serial != shared.notifierSerial else { return }
-        // One that was lost cannot be registered, and the file that has its number must not be (S-FD-18).
-        if notifier.isOpenLocked() {
+        guard notifier.pointee.serial != shared.notifierSerial else { return }
+        // If there is none, the sources are just about to leave, or need none. One that was lost cannot be registered, and the file that has its
+        // number must not be (S-FD-18).
+        if notifier.pointee.users > 0 && notifier.isOpenLocked() {
             let result = epoll.register(
                 notifier.pointee.descriptor, events: Readiness.read.events, token: EpollSet.notifierToken)
             if case .later = result { return }

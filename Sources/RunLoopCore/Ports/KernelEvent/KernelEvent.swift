@@ -183,7 +183,10 @@ extension KernelEvent {
         var vnode = Notifier.shared.pointee.sources
         while let current = vnode {
             vnode = current.pointee.next
-            if current.pointee.isLost { current.pointee.event.lose() }
+            guard current.pointee.isLost else { continue }
+            // A source with a descriptor of its own looks at its file without a watch too.
+            let event = current.pointee.event
+            if event.pointee.filter.pointee.tell == nil { event.lose() } else { event.closeVnode() }
         }
     }
 
