@@ -11,7 +11,9 @@
 #include <malloc.h>
 #include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -1064,6 +1066,86 @@ RL_TEST(a_descriptor_that_was_lost_is_made_anew, "S-FD-18 S-FRN-3",
         close(file);
     }
     ck_assert_int_eq(log_count(), 1);
+}
+
+static bool refuses_timers;
+int timerfd_create(int clock, int flags) {
+    if (refuses_timers) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_timerfd_create, clock, flags);
+}
+/* The timer of the only run. */
+static int find_timer(void) {
+    for (int fd = 0; fd < 1024; fd++) {
+        char path[64], target[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, "[timerfd]")) return fd;
+    }
+    return -1;
+}
+/* A host that watches the descriptor alone. */
+static void expect_timer_by_descriptor(RLForeignRunRef run) {
+    timer.calls = 0;
+    RLTimerSetNextFireDate(timer.timer, date_in(0.001));
+    while (timer.calls == 0) {
+        RLForeignRunPrepare(run);
+        expect_ready(run);
+        RLForeignRunDispatch(run);
+    }
+}
+
+RL_TEST(a_timer_that_was_lost_is_made_anew, "S-FD-18 S-FRN-4",
+        "Where the program has closed the run's timer, or has another file under its number, the next date makes a new one, with a line in the log, and that file is left alone") {
+    log_capture();
+    add_timer(&timer, FAR_FUTURE, 1e6, kRLDefaultMode);
+    for (int replaced = 0; replaced < 2; replaced++) {
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        expect_timer_by_descriptor(run);
+        int number = find_timer(), pipe_ends[2];
+        ck_assert_int_ge(number, 64);
+        make_pipe(pipe_ends);
+        if (replaced) ck_assert_int_eq(dup3(pipe_ends[1], number, O_CLOEXEC), number);
+        else close(number);
+        for (int i = 0; i < 2; i++) expect_timer_by_descriptor(run);
+        end_run(run);
+        if (replaced) {
+            write_byte(number);
+            read_byte(pipe_ends[0]);
+            close(number);
+        }
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
+    }
+    ck_assert_int_eq(log_count(), 1);
+}
+
+static void make_timer_in_child(void *run) {
+    add_timer(&timer, date_in(0.001), 1e6, kRLDefaultMode);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_double_le(RLForeignRunPrepare(run), 0.1);
+        ck_assert_int_eq(RLForeignRunGetDescriptor(run), forked_number);
+    }
+    /* What is no timer makes the descriptor readable. */
+    RLWakeUp(RLGetCurrent());
+    expect_ready(run);
+    RLForeignRunDispatch(run);
+    ck_assert_double_le(RLForeignRunPrepare(run), 0.1);
+    refuses_timers = false;
+    expect_timer_by_descriptor(run);
+    end_run(run);
+}
+
+RL_TEST(a_child_without_room_for_the_timer, "S-FRN-13 S-FRN-4",
+        "A run for whose timer there was no room in the child of fork keeps its descriptor, asks to be prepared in a tenth of a second, and makes the timer once there is room") {
+    forked_run = waiting_run();
+    forked_number = RLForeignRunGetDescriptor(forked_run);
+    refuses_timers = true;
+    ChildResult result = run_child(make_timer_in_child, forked_run);
+    refuses_timers = false;
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    end_run(forked_run);
 }
 
 /* Until the host would wait, which is soon. */

@@ -29,7 +29,7 @@ struct ForeignRun: ~Copyable, Listed {
     /// How many functions that call the client hold one.
     var uses: UInt32
 
-    /// The descriptor of the foreign loop, and the timerfd in it. The child handler of `fork` replaces them.
+    /// The descriptor of the foreign loop, and the timerfd in it; -1: there was no room for one. The child handler of `fork` replaces them.
     var set: EpollSet
     var timer: Int32
     /// The serial of the mode's set that is in `set`; 0: none.

@@ -50,6 +50,7 @@ extension ForeignRun: Object {
         return run
     }
 
+    @inline(never)
     fileprivate static func makeTimer(in set: EpollSet) -> Int32 {
         let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
         guard timer >= 0 else { return -1 }
@@ -110,13 +111,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         release()
     }
 
-    /// After a fork that found no room for descriptors.
-    func renewDescriptors() -> Bool {
-        guard pointee.set.open() else { return false }
-        if pointee.timer < 0 { pointee.timer = ForeignRun.makeTimer(in: pointee.set) }
-        if pointee.timer >= 0 { return true }
-        pointee.set.close()
-        return false
+    /// The timer is lost, or there was no room for it in the child of `fork`.
+    @inline(never)
+    func renewTimer() {
+        if pointee.timer >= 0 { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+        // The number is another file's, or nothing's: it is not closed.
+        pointee.timer = ForeignRun.makeTimer(in: pointee.set)
     }
 
     func closeTimer() {

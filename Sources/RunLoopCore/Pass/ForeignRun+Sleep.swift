@@ -7,7 +7,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// Lets the loop sleep in the set, unless something ends the wait at once: then it makes the set readable and returns 0.
     func sleep() -> Double {
         let loop = pointee.loop
-        guard pointee.set.isOpen || renewDescriptors() else { return Double(Clock.retryDelay) / 1e9 }
+        // After a fork that found no room for descriptors.
+        guard pointee.set.open() else { return Double(Clock.retryDelay) / 1e9 }
         leaveBusyPolling()
         while true {
             let isWoken = loop.readWake() == WakeState.wakeUp
@@ -101,8 +102,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func arm(_ until: Int64) {
         guard until != pointee.armedFor || (until != Clock.never && until <= Clock.now()) else { return }
         var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
-        _ = rl_timerfd_arm(pointee.timer, 0, &time)
         pointee.armedFor = until
+        if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
+        renewTimer()
+        if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
+        // Without a timer only the host's own wait ends in time; the next prepare tries again.
+        pointee.armedFor = Swift.min(until, Clock.now() + Clock.retryDelay)
     }
 
     var secondsLeft: Double {

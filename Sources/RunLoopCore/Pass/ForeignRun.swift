@@ -27,7 +27,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         defer { endUse() }
         let loop = pointee.loop
         if loop.pointee.asleepOutside == self {
-            if loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll { return secondsLeft }
+            let isAsleep = loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll
+            if isAsleep && (pointee.timer >= 0 || pointee.armedFor == Clock.never) { return secondsLeft }
             loop.leaveSleepOutside()
         }
         if !isNested { advance() }
