@@ -117,16 +117,18 @@ static int layer_over(const struct sigaction *action, int signal) {
     return layer;
 }
 
-/* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. */
+/* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. What the flags of SIGCHLD say of
+ * zombies and of children that stop, the kernel goes by whatever the handler is. */
 static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours) {
     *ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     ours->sa_sigaction = layers[layer];
     if (is_called(below)) {
         ours->sa_mask = below->sa_mask;
         ours->sa_flags = SA_SIGINFO | (below->sa_flags & ~(int)SA_RESETHAND);
-    } else if (below->sa_handler == SIG_IGN && signal == SIGCHLD) {
+    } else if (signal == SIGCHLD) {
+        ours->sa_flags |= below->sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP);
         /* A program that ignores SIGCHLD wants no zombies. */
-        ours->sa_flags |= SA_NOCLDWAIT;
+        if (below->sa_handler == SIG_IGN) ours->sa_flags |= SA_NOCLDWAIT;
     }
 }
 

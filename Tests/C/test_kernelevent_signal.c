@@ -330,3 +330,56 @@ RL_TEST(a_handler_that_forks_holds_nothing_up, "S-KEV-11 S-KEV-15",
     RLSourceInvalidate(source);
     RLRelease(source);
 }
+
+/* Children and SIGCHLD */
+
+static pid_t start_child(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;) pause();
+    }
+    ck_assert_int_gt(child, 0);
+    return child;
+}
+static void run_until(const int *total) {
+    while (__atomic_load_n(total, __ATOMIC_SEQ_CST) == 0) RLRunInMode(kRLDefaultMode, 60, true);
+}
+
+RL_TEST(flags_for_children_hold, "S-KEV-3",
+        "SA_NOCLDWAIT and SA_NOCLDSTOP hold while there is a source of SIGCHLD, with a handler of the program's, SIG_DFL and SIG_IGN, as before and after it") {
+    void (*const handlers[])(int) = {SIG_DFL, plain, SIG_IGN};
+    for (int i = 0; i < 3; i++) {
+        for (int flags = 0; flags < 4; flags++) {
+            struct sigaction action = {.sa_flags = SA_RESTART | (flags & 1 ? SA_NOCLDWAIT : 0) | (flags & 2 ? SA_NOCLDSTOP : 0)};
+            action.sa_handler = handlers[i];
+            ck_assert_int_eq(sigaction(SIGCHLD, &action, NULL), 0);
+            int total = 0, status = 0;
+            RLSourceRef source = make(SIGCHLD, &total);
+            RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+            pid_t child = start_child();
+            ck_assert_int_eq(kill(child, SIGSTOP), 0);
+            ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+            ck_assert(WIFSTOPPED(status));
+            if (flags & 2) RLRunInMode(kRLDefaultMode, 0, true);
+            else run_until(&total);
+            if (flags & 2) ck_assert_int_eq(total, 0);
+            total = 0;
+            ck_assert_int_eq(kill(child, SIGKILL), 0);
+            if (i == 2 || flags & 1) {
+                /* There is no zombie. */
+                ck_assert_int_eq(waitpid(child, &status, 0), -1);
+                ck_assert_int_eq(errno, ECHILD);
+            } else {
+                ck_assert_int_eq(waitpid(child, &status, 0), child);
+            }
+            run_until(&total);
+            RLSourceInvalidate(source);
+            RLRelease(source);
+            struct sigaction now;
+            sigaction(SIGCHLD, NULL, &now);
+            ck_assert(now.sa_handler == handlers[i]);
+            ck_assert_int_eq(now.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP), action.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP));
+        }
+    }
+    signal(SIGCHLD, SIG_DFL);
+}

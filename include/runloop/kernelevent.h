@@ -60,7 +60,7 @@ RL_ENUM(int32_t, RLKernelFilter) {
      * A signal was delivered to the process. While such a source is valid the library's handler is
      * installed, so the signal's default action does not happen; a handler that the program had
      * installed before is called as well, with its sa_mask and sa_flags, and once if it has
-     * SA_RESETHAND. It may leave by siglongjmp(3). The signal need not be blocked, and should not be.
+     * SA_RESETHAND. SA_NOCLDWAIT and SA_NOCLDSTOP hold without a handler too. It may leave by siglongjmp(3). The signal need not be blocked, and should not be.
      * SIGKILL, SIGSTOP and the signals of faulty instructions are refused.
      */
     kRLKernelFilterSignal = -6,
