@@ -277,6 +277,32 @@ RL_TEST(without_a_descriptor, "S-TMR-64 S-ARG-10", "Without a descriptor one lin
     ck_assert_int_eq(log_count(), 1);
 }
 
+static pthread_t own_thread;
+static int ended_threads;
+static void end_thread(const char *line, void *info) {
+    (void)line, (void)info;
+    if (pthread_equal(pthread_self(), own_thread)) return;
+    __atomic_add_fetch(&ended_threads, 1, __ATOMIC_SEQ_CST);
+    pthread_exit(NULL);
+}
+
+RL_TEST(a_log_handler_ends_the_thread, "S-TMR-64 S-LOOP-19", "Where the log handler ends the thread that waits for changes, another one takes its place") {
+    listen_for_changes();
+    own_thread = pthread_self();
+    RLSetLogHandler(end_thread, NULL);
+    __atomic_store_n(&refuses_descriptors, true, __ATOMIC_SEQ_CST);
+    static Probe probe = {.action = action_stop};
+    add_by(kRLTimerClockWall, &probe, date_in(3600), kRLDefaultMode);
+    wait_until_count(&ended_threads, 1);
+    __atomic_store_n(&refuses_descriptors, false, __ATOMIC_SEQ_CST);
+    wait_until_count(&watches, 1);
+    Thread *thread = when_waiting(RLGetCurrent(), set_hour_forward, NULL);
+    expect_run(kRLDefaultMode, 60, false, Stopped);
+    thread_join(thread);
+    ck_assert_int_eq(probe.calls, 1);
+    ck_assert_int_eq(count_of(&ended_threads), 1);
+}
+
 RL_TEST(a_look_that_finds_no_change_is_short, "S-TMR-64 S-THR-9", "A look at the clocks that finds none of them set does not look at the timers") {
     enum { TIMERS = 1000, LOOKS = 20 };
     static Probe probes[TIMERS], last = {.action = action_stop};

@@ -21,6 +21,11 @@ struct ClockChanges: ~Copyable {
         if former == ClockListener.running || former == ClockListener.runningAgain { return }
         // The child has set `lostDescriptor`, which a loop has yet to find, so it is noted that this was the reason.
         if former == ClockListener.lost { shared.pointee.listener.store(ClockListener.runningAgain, ordering: .relaxed) }
+        startThread()
+    }
+
+    @inline(never)
+    fileprivate static func startThread() {
         if rl_start_thread({ _ in ClockChanges.run() }, nil) { return }
         shared.pointee.listener.store(ClockListener.none, ordering: .relaxed)
         Log.once(.noClockThread, "RLTimerCreateWithClock", ": no thread to hear of clocks that are set")
@@ -50,11 +55,16 @@ struct ClockChanges: ~Copyable {
                 followAll()
             }
             if descriptor < 0 || !rl_await_clock_change(descriptor) {
-                Log.once(.noClockDescriptor, "RLTimerCreateWithClock", ": no descriptor to hear of clocks that are set; looking each second")
+                // The log handler may end the thread: then another one takes its place.
+                callOutGuarded({ _ in ClockChanges.tellOfNoDescriptor() }, nil, { _ in ClockChanges.startThread() }, shared)
                 var second = timespec(tv_sec: 1, tv_nsec: 0)
                 rl_sys_nanosleep(&second)
             }
         }
+    }
+
+    fileprivate static func tellOfNoDescriptor() {
+        Log.once(.noClockDescriptor, "RLTimerCreateWithClock", ": no descriptor to hear of clocks that are set; looking each second")
     }
 
     /// The present one, or a new one if the program closed that; below zero if none is available.
