@@ -184,6 +184,27 @@ RL_TEST(a_timer_of_the_program_is_not_read, "S-FD-18 S-KEV-10", "A timer of 1000
     ck_assert_uint_eq(count, 1);
 }
 
+static void end_own_thread(const char *line, void *info) {
+    (void)line, (void)info;
+    pthread_exit(NULL);
+}
+static void *lose_timer(void *unused) {
+    lose(&timer);
+    RLSetLogHandler(end_own_thread, NULL);
+    RLAddSource(RLGetCurrent(), timer.source, "other");
+    for (;;) RLRunInMode("other", 60, false);
+    return unused;
+}
+
+RL_TEST(a_log_handler_ends_the_thread, "S-FD-18 S-LOOP-19", "A source whose descriptor was lost is invalid also where the log handler, which is told of it, ends the thread") {
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, lose_timer, NULL), 0);
+    pthread_join(thread, NULL);
+    ck_assert(!RLSourceIsValid(timer.source));
+    RLRelease(timer.source);
+    expect_files_open(&timer);
+}
+
 RL_TEST(a_child_of_the_program_is_not_reaped, "S-FD-18 S-KEV-10",
         "A source of a living process does not report the end of another child, whose pidfd has taken its number, and does not take its status") {
     make_children();

@@ -56,8 +56,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if isReport { countReportLocked() }
         pointee.lock.unlockWord()
         if isLost {
-            Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
+            // First: the log handler may end the thread.
             pointee.source?.invalidate()
+            Log.write("RunLoop", ": the descriptor of a kernel event source was closed or replaced: it is invalid")
         }
         if isReport {
             report(&happened)
