@@ -103,6 +103,18 @@ bool rl_is_kind(int descriptor, enum rl_kind kind) {
     return is_kind;
 }
 
+int rl_replace_in_child(int number, int descriptor) {
+    struct rlimit limit;
+    int result = rl_replace(number, descriptor);
+    if (result >= 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return result;
+    /* The number stays open, as it was in the parent; only the kernel's check of the call needs the limit. */
+    struct rlimit higher = {limit.rlim_max, limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &higher);
+    result = rl_replace(number, descriptor);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return result;
+}
+
 /* No other timer has this interval, which is never used: its first date is in the year 2242. */
 static const struct timespec clock_watch_mark = {1 << 28, 20010101};
 

@@ -863,6 +863,64 @@ RL_TEST(a_moved_folder_without_room, "S-KEV-19 S-KEV-13",
     remove_folder();
 }
 
+/* Under a limit of descriptors that is lower than the numbers of the library's. */
+static void lower_limit(bool hard) {
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 60;
+    if (hard) limit.rlim_max = 60;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+static int timer_reports;
+static void count_timer(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    timer_reports++;
+}
+static void go_on_below_the_limit(void *unused) {
+    (void)unused;
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_uint_eq(limit.rlim_cur, 60);
+    append(in_folder("a"));
+    run_until_seen(&file, kRLNoteWrite);
+    run_until_seen(&second, kRLNoteWrite);
+    timer_reports = 0;
+    while (timer_reports < 2) expect_run(kRLDefaultMode, 60, true, HandledSource);
+}
+static void end_below_the_limit(void *unused) {
+    (void)unused;
+    ck_assert(!RLSourceIsValid(kept[0]));
+    ck_assert(!RLSourceIsValid(kept[1]));
+    ck_assert(!RLSourceIsValid(kept[2]));
+}
+static void lower_hard_limit(void *unused) {
+    (void)unused;
+    lower_limit(true);
+    ChildResult result = run_child(end_below_the_limit, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+}
+
+RL_TEST(a_lower_limit_does_not_end_sources, "S-KEV-11 S-FD-18",
+        "Sources go on in the child of fork where the soft limit of descriptors was lowered below their numbers, and are invalid where the hard one was") {
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    make_folder();
+    make_file(in_folder("a"));
+    kept[0] = watch(&file, in_folder("a"), true, kRLNoteWrite);
+    kept[1] = watch(&second, in_folder("a"), false, kRLNoteWrite);
+    RLKernelEvent event = {7, kRLKernelFilterTimer, 0, 0, 1, NULL};
+    kept[2] = RLKernelEventSourceCreate(&event, count_timer, NULL);
+    RLAddSource(RLGetCurrent(), kept[2], kRLDefaultMode);
+    for (int i = 0; i < 2; i++) RLRetain(kept[i]);
+    lower_limit(false);
+    ChildResult result = run_child(go_on_below_the_limit, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    result = run_child(lower_hard_limit, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    remove_folder();
+}
+
 /* The library's numbers for its instance. */
 static int instances(int numbers[8]) {
     int count = 0;

@@ -360,6 +360,9 @@ int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility(
 enum rl_kind { RL_INOTIFY, RL_TIMER, RL_PROCESS, RL_PATH };
 bool rl_is_kind(int descriptor, enum rl_kind kind) __attribute__((visibility("hidden")));
 
+/* In the child of fork, while it has one thread: rl_replace, also if the program has lowered the limit of descriptors below the number. */
+int rl_replace_in_child(int number, int descriptor) __attribute__((visibility("hidden")));
+
 /* A timerfd that is ready when the wall clock was set or the machine has resumed; -1: none can be made. */
 int rl_watch_clocks(void) __attribute__((visibility("hidden")));
 /* Whether a number is that of such a timerfd. */

@@ -104,7 +104,7 @@ struct EpollSet {
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
-        if EpollSet.isOurs(set: descriptor), fresh.open(), rl_replace(descriptor, fresh.descriptor) >= 0 {
+        if EpollSet.isOurs(set: descriptor), fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
         } else {
             fresh.close()

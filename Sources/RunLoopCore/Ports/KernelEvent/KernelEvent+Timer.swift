@@ -123,7 +123,7 @@ func renewDescriptor(_ number: inout Int32, _ make: () -> Int32) -> Bool {
         fresh = make()
     }
     if fresh == number { return true }
-    guard fresh >= 0, rl_replace(number, fresh) >= 0 else {
+    guard fresh >= 0, rl_replace_in_child(number, fresh) >= 0 else {
         if fresh >= 0 { rl_sys_close(fresh) }
         rl_sys_close(number)
         number = -1
