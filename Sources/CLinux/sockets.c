@@ -71,10 +71,12 @@ bool rl_is_at_end(int descriptor) {
     return ioctl(descriptor, FIONREAD, &left) != 0 || left == 0;
 }
 
-bool rl_discard_input(int descriptor, bool is_local) {
+ssize_t rl_discard_input(int descriptor, bool is_local) {
     char bytes[16384];
     ssize_t count = rl_receive(descriptor, is_local, bytes, sizeof bytes, NULL, NULL);
-    return count == 0 ? rl_is_at_end(descriptor) : count < 0 && errno != EAGAIN;
+    if (count > 0) return count;
+    if (count == 0) return rl_is_at_end(descriptor) ? 0 : -EAGAIN;
+    return rl_is_for_now(errno) ? -errno : 0;
 }
 
 void rl_reset_at_close(int descriptor, bool on) {

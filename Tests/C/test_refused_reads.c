@@ -108,6 +108,59 @@ RL_TEST(an_error_that_is_told_once_delays_nothing, "S-SOCK-51 S-ARG-13",
     expect_trace("s:data=5");
 }
 
+static char large[1 << 20];
+
+/* The bytes that a peer sends, all before it reads, to a socket that is being closed. */
+static void expect_orderly_end(size_t queued, int error) {
+    static Socket s;
+    s = (Socket){.name = "s"};
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    socket_make(&s, ends[0], kRLSocketNoCallBack);
+    socket_add(&s);
+    ck_assert_int_ge(RLSocketWrite(s.socket, large, queued, 0), 0);
+    ck_assert_int_eq(RLSocketClose(s.socket, kRLSocketCloseOrderly), kRLSocketSuccess);
+    refuse(SYS_recvmsg, error);
+    ck_assert_int_eq(send(ends[1], "hello", 5, 0), 5);
+    expect_patience(1);
+    ck_assert(RLSocketIsValid(s.socket));
+    permit();
+    size_t sent = 0, got = 0;
+    const double end = monotonic_now() + 60;
+    while (sent < sizeof large && monotonic_now() < end) {
+        const ssize_t count = send(ends[1], large + sent, sizeof large - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count > 0) sent += (size_t)count;
+        if (count < 0 && errno != EAGAIN) break;
+        RLRunInMode(kRLDefaultMode, 0.001, true);
+    }
+    ck_assert_uint_eq(sent, sizeof large);
+    shutdown(ends[1], SHUT_WR);
+    static char taken[65536];
+    ssize_t count = -1;
+    while (count != 0 && monotonic_now() < end) {
+        count = recv(ends[1], taken, sizeof taken, MSG_DONTWAIT);
+        if (count > 0) got += (size_t)count;
+        if (count < 0) {
+            ck_assert_int_eq(errno, EAGAIN);
+            RLRunInMode(kRLDefaultMode, 0.001, true);
+        }
+    }
+    ck_assert_uint_eq(got, queued);
+    while (RLSocketIsValid(s.socket) && monotonic_now() < end) RLRunInMode(kRLDefaultMode, 0.001, true);
+    ck_assert(!RLSocketIsValid(s.socket));
+    RLRelease(s.socket);
+    close(ends[1]);
+}
+
+RL_TEST(refused_bytes_end_no_orderly_close, "S-SOCK-63 S-ARG-13",
+        "Where the kernel has no memory for what CloseOrderly drops, that is no end of the peer's stream: the peer gets all, and can send all first") {
+    static const int errors[] = {ENOMEM, ENOBUFS};
+    for (int i = 0; i < 2; i++) {
+        expect_orderly_end(5, errors[i]);
+        expect_orderly_end(sizeof large, errors[i]);
+    }
+}
+
 /* Message ports */
 
 RL_TEST(a_refused_message_stays_queued, "S-MSG-13 S-ARG-13",

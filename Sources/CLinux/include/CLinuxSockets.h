@@ -16,6 +16,10 @@
 
 #include "CLinuxCalls.h"
 
+/* Whether a call that moves bytes of a stream and fails with this error may succeed later: there is nothing or no room, or the kernel has no memory. Any
+ * other error ends the stream. */
+static inline bool rl_is_for_now(int error) { return error == EAGAIN || error == ENOMEM || error == ENOBUFS; }
+
 /* One send of what the kernel has room for: how many bytes, or a negative errno. address may be NULL. */
 ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length)
     __attribute__((visibility("hidden")));
@@ -31,8 +35,9 @@ int rl_set_socket_options(int descriptor, unsigned long options, bool on) __attr
  * before the end cannot be distinguished from it. */
 bool rl_is_at_end(int descriptor) __attribute__((visibility("hidden")));
 
-/* Takes what has arrived, or a portion of it, and discards it. True at the end of the stream and after an error. */
-bool rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));
+/* Takes what has arrived, or a portion of it, and discards it: how many bytes; 0 at the end of the stream and after an error that ends it; or, if
+ * nothing could be taken for now, a negative errno: -EAGAIN if there was nothing. */
+ssize_t rl_discard_input(int descriptor, bool is_local) __attribute__((visibility("hidden")));
 
 /* Makes the close of the descriptor reset the connection, or neither do that nor wait (SO_LINGER). */
 void rl_reset_at_close(int descriptor, bool on) __attribute__((visibility("hidden")));

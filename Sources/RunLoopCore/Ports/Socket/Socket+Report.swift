@@ -182,11 +182,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         endUse(of: number)
         guard accepted >= 0 else {
             // The connection stays in the queue, and would be reported all the time.
-            if !isNothing {
-                Log.once(.cannotAccept, "RLSocket", ": cannot take a connection for now; trying again")
-                RunLoop.deferServedWatch()
-            }
-            return false
+            if isNothing { return false }
+            // Before the log, whose handler may end the thread.
+            let took = leaveForLater()
+            Log.once(.cannotAccept, "RLSocket", ": cannot take a connection for now; trying again")
+            return took
         }
         guard pointee.callout != nil else {
             rl_sys_close(accepted)
@@ -216,11 +216,17 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if !isConnection && events & Int32(RL_EPOLLRDHUP) != 0 { disable(SocketType.readKinds) }
     }
 
+    /// What waits cannot be taken for now: it stays queued, and would be met all the time (S-ARG-13). False: nothing was taken.
+    func leaveForLater() -> Bool {
+        RunLoop.deferServedWatch()
+        return false
+    }
+
     /// Receives one chunk or one datagram (S-SOCK-25 to 27).
     private func reportData(_ info: UnsafeMutableRawPointer?, _ place: CallPlace<SocketReport>, on loop: RunLoopPointer) -> Bool {
         let size = pointee.isByteStream ? 32768 : 65535
         var storage = SocketAddress()
-        guard var data = DataPointer.makeRoom(size) else { return false }
+        guard var data = DataPointer.makeRoom(size) else { return leaveForLater() }
         let number = beginUse()
         var count = 0
         var error: Int32 = 0
@@ -239,12 +245,10 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return false
         }
         if count < 0 {
-            let isNothing = error == EAGAIN || error == ENOMEM || error == ENOBUFS || (!pointee.isStream && error != ENOTSOCK)
+            let isNothing = rl_is_for_now(error) || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
-                // What waits stays queued, and would be met all the time.
-                if error != EAGAIN { RunLoop.deferServedWatch() }
                 data.release()
-                return false
+                return error != EAGAIN && leaveForLater()
             }
             isOver = error != ENOTSOCK
             count = 0

@@ -209,7 +209,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
         pointee.writer.unlockWord()
         // The kernel says that there is room, but has no memory: not again at once.
-        if isForNow(sent) && sent != -Int(EAGAIN) { RunLoop.deferServedWatch() }
+        if isForNow(sent) && sent != -Int(EAGAIN) { _ = leaveForLater() }
     }
 
     /// For the socket that is served writable means just that from now on.
@@ -218,7 +218,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
     }
 
-    private func isForNow(_ sent: Int) -> Bool { sent == -Int(EAGAIN) || sent == -Int(ENOBUFS) || sent == -Int(ENOMEM) }
+    private func isForNow(_ sent: Int) -> Bool { sent < 0 && rl_is_for_now(Int32(-sent)) }
 
     /// Removes what was sent or is lost. The lock is held.
     private func dropQueue(_ count: Int, _ descriptor: Int32) {
@@ -245,17 +245,20 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// Discards what has arrived. True if no more comes and nothing is left to send.
     private func discard() -> Bool {
-        pointee.writer.lockWord()
-        defer { pointee.writer.unlockWord() }
-        let descriptor = native
         ignoreErrors()
-        guard descriptor < 0 || rl_discard_input(descriptor, pointee.isLocal) else { return false }
-        if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return true }
-        // The peer sends no more, but may read: `endWriting` goes on.
-        // If the connection is gone, and the client has taken the error, the kernel says the same as of a connect that was not begun.
-        expectNoConnect()
-        _ = replaceState { $0 & ~SocketState.lingers }
-        return false
+        pointee.writer.lockWord()
+        let descriptor = native
+        let taken = descriptor < 0 ? 0 : rl_discard_input(descriptor, pointee.isLocal)
+        let isOver = taken == 0 && pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0
+        if taken == 0 && !isOver {
+            // The peer sends no more, but may read: `endWriting` goes on.
+            // If the connection is gone, and the client has taken the error, the kernel says the same as of a connect that was not begun.
+            expectNoConnect()
+            _ = replaceState { $0 & ~SocketState.lingers }
+        }
+        pointee.writer.unlockWord()
+        if taken < 0 && taken != -Int(EAGAIN) { _ = leaveForLater() }
+        return isOver
     }
 
     // MARK: The end
