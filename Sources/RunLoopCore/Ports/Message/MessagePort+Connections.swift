@@ -46,7 +46,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pauseListenerLocked()
         _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, pointee.local.claim.listener, 0, 0)
         pointee.local.hasListenerLeft = true
-        if !registerLocked(place) { closeLocked(place) }
+        // If the place is gone already, the connection waits for another one.
+        pointee.local.connections![place].isPaused = !registerLocked(place)
         return .paused
     }
 
@@ -68,14 +69,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// Has the set report paused connections and a paused listener again. False if there is no room for that.
-    @discardableResult
     func resumePaused() -> Bool {
         lock()
         defer { unlock() }
         guard isValid else { return true }
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].isPaused {
+            guard watchAgainLocked(place) else { return false }
             pointee.local.connections![place].isPaused = false
-            if pointee.local.connections![place].replies == nil { watchLocked(place, EPOLLIN.rawValue) }
         }
         guard pointee.local.isListenerPaused, pointee.local.claim.listener >= 0 else { return true }
         guard MessagePortPointer.register(pointee.local.claim.listener, in: pointee.local.epoll, isThere: !pointee.local.hasListenerLeft)
@@ -83,6 +83,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.isListenerPaused = false
         pointee.local.hasListenerLeft = false
         return true
+    }
+
+    /// Has the set report a paused connection, which may not even be in it. False if there is no room.
+    private func watchAgainLocked(_ place: Int) -> Bool {
+        let connection = pointee.local.connections![place]
+        if connection.replies != nil || watchLocked(place, EPOLLIN.rawValue) || rl_errno() != ENOENT { return true }
+        // A number that the program has closed may name a file of its own by now.
+        return rl_socket_cookie(connection.descriptor) != connection.cookie || registerLocked(place)
     }
 
     private func freePlaceLocked() -> Int {
@@ -273,16 +281,17 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         reply.initialize(to: WaitingReply(message: message, data: data))
         guard let first = pointee.local.connections![place].replies else {
             pointee.local.connections![place].replies = reply
-            return watchLocked(place, EPOLLOUT.rawValue)
+            watchLocked(place, EPOLLOUT.rawValue)
+            return
         }
         var last = first
         while let next = last.pointee.next { last = next }
         last.pointee.next = reply
     }
 
-    func watchLocked(_ place: Int, _ events: UInt32) {
-        _ = rl_epoll_ctl(
-            pointee.local.epoll, EPOLL_CTL_MOD, pointee.local.connections![place].descriptor, events, tokenLocked(place))
+    @discardableResult
+    func watchLocked(_ place: Int, _ events: UInt32) -> Bool {
+        rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_MOD, pointee.local.connections![place].descriptor, events, tokenLocked(place)) == 0
     }
 
     /// Sends replies that are kept, as far as there is room.

@@ -41,7 +41,7 @@ struct MessageConnection {
     var generation: UInt32 = 0
     /// Whether it has said which name it is for.
     var isServing = false
-    /// The set does not report its messages for a while.
+    /// The set does not report its messages for a while, or had no room for it.
     var isPaused = false
     var process: pid_t = 0
     /// Replies that found no room, oldest first. While there are some no message is taken from the connection: a peer that does

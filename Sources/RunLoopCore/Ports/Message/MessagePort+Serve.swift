@@ -13,10 +13,18 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         /// A datagram was refused, and its connection closed.
         case malformed(WireError, process: pid_t)
         case stranger(user: uid_t, process: pid_t)
+        /// The kernel had the data of a message, and this process could not take them.
+        case dropped
         case paused
         case crowded
         /// The number is not the set's any more.
         case lost
+    }
+
+    /// A line for the log.
+    private struct Line {
+        let port: MessagePortPointer
+        let step: Step
     }
 
     /// Serves one message, if there is one: the watch's handler, and that of the queue's source.
@@ -45,19 +53,15 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             case .message(let message, let token):
                 if Trace.isWanted { tellTrace(.messageReceive, message.header, token: token) }
                 if let frame = frame(for: message, token) { return frame }
-            case .malformed(let error, let process):
-                logRefusal("dropped a message ", error.words, process: process, user: nil)
-            case .stranger(let user, let process):
-                logRefusal("refused a connection", "", process: process, user: user)
+            case .malformed, .stranger, .dropped, .crowded: log(step)
             case .paused:
-                Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection or message for now; trying again")
                 resumeLater()
+                log(step)
                 return nil
             case .lost:
-                Log.write("RLMessagePort", ": the descriptor of a local port was closed or replaced: it is invalid")
                 invalidate()
+                log(step)
                 return nil
-            case .crowded: Log.once(.messagePortCrowded, "RLMessagePort", ": connections above half of the descriptors; closed")
             }
         }
         return nil
@@ -140,10 +144,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private func frame(for message: IncomingMessage, _ token: UInt64) -> MessageFramePointer? {
         var message = message
         guard message.data != nil else {
-            // The kernel had it, and this process could not take it.
-            logRefusal("no descriptor or memory for a message", "", process: nil, user: nil)
             answer(message.header, token, nil, isFailure: true)
             message.discard()
+            log(.dropped)
             return nil
         }
         guard let context = beginUseOfContext() else {
@@ -181,14 +184,29 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     // MARK: No descriptor, no memory
 
     /// Looks at what is paused again in a tenth of a second (S-ARG-10), by the port's queue or a thread of the library: this loop may not run
-    /// this mode again, while the port's source is in another mode or loop. Without a thread the port is not looked at here for as long.
+    /// this mode again, while the port's source is in another mode or loop. Without a thread the port is not looked at here for as long, and
+    /// without room in its set, which then reports nothing, this loop looks.
     func resumeLater() {
         if resumeByQueue() { return }
         holdMemory()
         if rl_start_thread({ MessagePortPointer(info: $0).resumeSoon() }, self) { return }
-        releaseMemory()
-        resumePaused()
-        RunLoop.deferServedWatch()
+        if resumePaused() {
+            releaseMemory()
+            return RunLoop.deferServedWatch()
+        }
+        // A queue that the port has left is not waited for.
+        guard let loop = RunLoop.ofThread, let frame = loop.pointee.frame else { return resumeSoon() }
+        let modes = makeArray(UInt.self, count: 3)
+        modes[0] = 2
+        modes[1] = UInt(bitPattern: frame.pointee.mode)
+        // The common ones.
+        modes[2] = 0
+        let look = Post(
+            perform: { info in
+                let port = MessagePortPointer(info: info)
+                if !port.resumePaused() { port.resumeLater() }
+            }, release: { MessagePortPointer(info: $0).releaseMemory() }, info: self, modes: PostModes(list: modes))
+        loop.performDelayed(look, target: self, delay: Double(Clock.retryDelay) / 1e9)
     }
 
     /// The thread, which has a hold on the memory.
@@ -199,6 +217,30 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     // MARK: Log
+
+    /// Logs what happened, after all that has to be done about it: the handler may end its thread, and then gives back the reference of `serve`.
+    private func log(_ step: Step) {
+        var line = Line(port: self, step: step)
+        withUnsafeMutablePointer(to: &line) { line in
+            callOutGuarded(
+                {
+                    let line = UnsafeMutableRawPointer($0!).cast(to: Line.self)
+                    line.pointee.port.write(line.pointee.step)
+                }, line, { MessagePortPointer(info: $0).release() }, self)
+        }
+    }
+
+    private func write(_ step: Step) {
+        switch step {
+        case .malformed(let error, let process): logRefusal("dropped a message ", error.words, process: process, user: nil)
+        case .stranger(let user, let process): logRefusal("refused a connection", "", process: process, user: user)
+        case .dropped: logRefusal("no descriptor or memory for a message", "", process: nil, user: nil)
+        case .paused: Log.once(.noDescriptor, "RLMessagePort", ": cannot take a connection or message for now; trying again")
+        case .lost: Log.write("RLMessagePort", ": the descriptor of a local port was closed or replaced: it is invalid")
+        case .crowded: Log.once(.messagePortCrowded, "RLMessagePort", ": connections above half of the descriptors; closed")
+        case .idle, .progress, .message: break
+        }
+    }
 
     private func logRefusal(_ what: StaticString, _ why: StaticString, process: pid_t?, user: uid_t?) {
         var text = TextBuffer()
