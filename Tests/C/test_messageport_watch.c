@@ -3,10 +3,13 @@
 #define _GNU_SOURCE
 #include "messageport_support.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +73,48 @@ RL_TEST(no_thread_takes_the_place, "S-MSG-46 S-MSG-36 S-LOOP-19",
     RLMessagePortSetInvalidationCallBack(remotes[3], note_invalidation);
     kill_and_release(1, 4);
     while (count_descriptors() > before) take_time(0.001);
+}
+
+/* Waits for the thread that watches, and tells how often others than this thread have gone to sleep so far. */
+static long count_sleeps(void) {
+    long sleeps = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], line[200];
+        long count;
+        if (task->d_name[0] == '.' || atoi(task->d_name) == (int)gettid()) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1) sleeps += count;
+        if (file) fclose(file);
+    }
+    closedir(tasks);
+    return sleeps;
+}
+
+RL_TEST(the_thread_waits_once_it_can, "S-MSG-46",
+        "The thread that checked ports for lack of a descriptor waits for them once there is one, those that it checked and those that come") {
+    start_servers(2);
+    struct rlimit old, none;
+    getrlimit(RLIMIT_NOFILE, &old);
+    none = old;
+    none.rlim_cur = 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    RLMessagePortSetInvalidationCallBack(remotes[0], note_invalidation);
+    setrlimit(RLIMIT_NOFILE, &old);
+    RLMessagePortSetInvalidationCallBack(remotes[1], note_invalidation);
+    /* One that checks sleeps ten times a second. */
+    long before, after = count_sleeps();
+    const double end = monotonic_now() + 60;
+    do {
+        before = after;
+        take_time(1);
+        after = count_sleeps();
+    } while (after != before && monotonic_now() < end);
+    ck_assert_int_eq(after, before);
+    kill_and_release(0, 2);
 }
 
 static int count_sets(void) {

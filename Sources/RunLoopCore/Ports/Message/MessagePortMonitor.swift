@@ -6,7 +6,7 @@ import Synchronization
 /// ports with an invalidation callback, which makes the moment visible; a port without one finds out when it is asked. The record is
 /// a part of the table, whose lock guards it.
 ///
-/// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second.
+/// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second, and each time tries again.
 ///
 /// Ports come while the thread is about to end, and the client's functions that it calls may end it or fork. So the thread decides under
 /// the lock whether it goes on, and the set is closed under the lock as well: at any time there is one set at most, which a child of `fork`
@@ -60,13 +60,52 @@ struct MessagePortMonitor {
             // Without a set the thread has to poll.
             _ = set.open()
         }
-        let token = UInt64(UInt(bitPattern: port))
-        ports.insert(UInt(token), isKeyed: false)
-        if rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) != 0 {
-            port.pointee.remote.isPolled = true
+        ports.insert(UInt(bitPattern: port), isKeyed: false)
+        port.pointee.remote.isPolled = !MessagePortMonitor.register(port, in: set)
+        if port.pointee.remote.isPolled {
             polled += 1
             rouse()
         }
+    }
+
+    /// The port's lock is held, and it is valid.
+    private static func register(_ port: MessagePortPointer, in set: EpollSet) -> Bool {
+        let token = UInt64(UInt(bitPattern: port))
+        return rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, port.pointee.remote.connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) == 0
+    }
+
+    /// The number of the set is not the library's any more.
+    @inline(never)
+    private mutating func forgetSet() {
+        set.forget()
+        var count: UInt32 = 0
+        ports.forEach {
+            MessagePortPointer(bitPattern: $0)!.pointee.remote.isPolled = true
+            count += 1
+        }
+        polled = count
+    }
+
+    /// Whether there still are ports, or all of them, that the set cannot watch.
+    private mutating func mustPoll() -> Bool { !set.isOpen || polled > 0 ? !watchPolled() : false }
+
+    /// Has the set watch all ports. False if there is no descriptor or no room for that. A port that has ended meanwhile is reported at once.
+    @inline(never)
+    private mutating func watchPolled() -> Bool {
+        guard set.open() else { return false }
+        let set = self.set
+        var left: UInt32 = 0
+        ports.forEach {
+            let port = MessagePortPointer(bitPattern: $0)!
+            guard port.pointee.remote.isPolled else { return }
+            port.lock()
+            // An invalid one is about to be forgotten.
+            if port.isValid { port.pointee.remote.isPolled = !MessagePortMonitor.register(port, in: set) }
+            port.unlock()
+            if port.pointee.remote.isPolled { left += 1 }
+        }
+        polled = left
+        return left == 0
     }
 
     private mutating func remove(_ port: MessagePortPointer) {
@@ -104,9 +143,9 @@ struct MessagePortMonitor {
             MessagePortTable.lock()
             guard MessagePortTable.shared.pointee.monitor.goesOn(number) else { return MessagePortTable.unlock() }
             // The program may have closed numbers that are not its own.
-            if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
+            if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.forgetSet() }
+            let polls = MessagePortTable.shared.pointee.monitor.mustPoll()
             let set = MessagePortTable.shared.pointee.monitor.set
-            let polls = !set.isOpen || MessagePortTable.shared.pointee.monitor.polled > 0
             let port = findEndedLocked(polls ? nil : token)
             MessagePortTable.unlock()
             token = 0
