@@ -264,6 +264,32 @@ RL_TEST(a_connection_waits_for_a_descriptor, "S-OUT-8", "Without a free number a
     finish();
 }
 
+RL_TEST(answers_under_any_limit, "S-OUT-8", "As many connections as there may be get answers under any limit of descriptors but 0") {
+    begin();
+    int connections[8];
+    for (int i = 0; i < 8; i++) expect_answered(connections[i] = share_connect(0));
+    struct rlimit before, few;
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    for (int limit = 10; limit > 0; limit -= limit > 7 ? 1 : 3) {
+        few.rlim_cur = (rlim_t)limit;
+        setrlimit(RLIMIT_NOFILE, &few);
+        for (int i = 0; i < 8; i += 7) {
+            /* Not asked by poll here either. */
+            ck_assert(share_send(connections[i], "statistics"));
+            char byte[65536];
+            bool isOver = false;
+            while (!isOver) {
+                const ssize_t count = recv(connections[i], byte, sizeof byte, 0);
+                ck_assert_int_gt(count, 0);
+                isOver = byte[0] == '.';
+            }
+        }
+    }
+    setrlimit(RLIMIT_NOFILE, &before);
+    finish();
+}
+
 RL_TEST(closed_by_the_program, "S-OUT-8 S-FD-18", "A program that closes all its numbers and uses them itself loses none of its files, and is shared again by a further call") {
     share_alone();
     RLRunInMode(kRLDefaultMode, 0, false);
@@ -343,6 +369,33 @@ RL_TEST(the_child_has_its_own, "S-OUT-7 S-FORK-1", "The child of fork has nothin
     const ChildResult result = run_child(look_in_child, &number);
     ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0, "status %x: %s", result.status, result.output);
     expect_answered(connection);
+    finish();
+}
+
+static void wait_without_a_descriptor(void *unused) {
+    (void)unused;
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    struct rlimit before, none;
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &none);
+    log_capture();
+    RLRunInMode(kRLDefaultMode, 0.3, false);
+    if (RLIsShared()) _exit(1);
+    setrlimit(RLIMIT_NOFILE, &before);
+    if (log_count() != 1) _exit(2);
+    /* No loop waits any more. */
+    while (!RLIsShared()) take_time(0.001);
+    const int connection = share_connect(1);
+    char *answer = share_ask(connection, "statistics");
+    if (!answer) _exit(3);
+    _exit(0);
+}
+RL_TEST(the_child_tries_again, "S-OUT-7", "The child of fork that had no descriptor when its loop waited is shared once there is one, and logs one line") {
+    begin();
+    const ChildResult result = run_child(wait_without_a_descriptor, NULL);
+    ck_assert_msg(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0, "status %x: %s", result.status, result.output);
     finish();
 }
 

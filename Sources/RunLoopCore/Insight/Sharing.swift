@@ -13,6 +13,8 @@ struct Sharing: ~Copyable {
     var isMisread: Bool
     /// `lostDescriptor` was set for a request, which a call may answer before a loop finds it.
     var isAnnounced: Bool
+    /// There is a thread that tries again what a loop could not begin.
+    var isTriedAgain: Bool
     /// The service that answers; nil: none does.
     var current: SharingServicePointer?
     /// The current service and those that are about to end.
@@ -49,13 +51,31 @@ struct Sharing: ~Copyable {
         shared.pointee.lock.lockWord()
         let isMisread = shared.pointee.isMisread
         shared.pointee.isMisread = false
-        let isDue = shared.pointee.isAnnounced || shared.pointee.isWanted && shared.pointee.current == nil
+        // A thread that tries again has told of the problem.
+        let isTriedAgain = shared.pointee.isTriedAgain
+        let isDue = shared.pointee.isAnnounced || shared.pointee.isWanted && shared.pointee.current == nil && !isTriedAgain
         shared.pointee.isAnnounced = false
         let problem = beginLocked()
+        if problem != nil && !isTriedAgain { shared.pointee.isTriedAgain = rl_start_thread({ _ in Sharing.tryAgain() }, nil) }
         shared.pointee.lock.unlockWord()
-        if let problem { tell(problem) }
+        if let problem, !isTriedAgain { tell(problem) }
         if isMisread { tell("RUNLOOP_SHARE is neither 0 nor 1") }
         return isDue
+    }
+
+    /// The function of a thread, which ends when the service runs or is not wanted any more. No loop may ever wait anew (S-OUT-7).
+    private static func tryAgain() {
+        var delay = Clock.retryDelay
+        var goesOn = true
+        while goesOn {
+            var pause = timespec(nanoseconds: delay)
+            rl_sys_nanosleep(&pause)
+            delay = Swift.min(2 * delay, SharingService.longestWait)
+            shared.pointee.lock.lockWord()
+            goesOn = beginLocked() != nil
+            shared.pointee.isTriedAgain = goesOn
+            shared.pointee.lock.unlockWord()
+        }
     }
 
     /// Begins the service if it is wanted and does not run. Returns what went wrong; nil: nothing.
@@ -111,6 +131,7 @@ struct Sharing: ~Copyable {
         shared.pointee.services.forEach { $0.loseInChild() }
         shared.pointee.services = RecordList()
         shared.pointee.current = nil
+        shared.pointee.isTriedAgain = false
         RunLoop.ofThread?.setAccounting(false, for: AccountingAsker.peer)
         if shared.pointee.isWanted { announceLocked() }
     }

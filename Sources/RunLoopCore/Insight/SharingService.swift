@@ -25,7 +25,7 @@ struct SharingService: ~Copyable, Listed {
     static var backlog: Int32 { 16 }
     static var patience: Int64 { 5_000_000_000 }
     fileprivate static var partSize: Int { 32768 }
-    fileprivate static var longestWait: Int64 { 30_000_000_000 }
+    static var longestWait: Int64 { 30_000_000_000 }
     fileprivate static var longestRest: Int64 { 1_000_000_000 }
 }
 
@@ -141,9 +141,13 @@ extension UnsafeMutablePointer where Pointee == SharingService {
                 used += 1
             }
             let pause = Swift.max((until - Clock.now()) / 1_000_000 + 1, 0)
-            let count = rl_sys_poll(entries.baseAddress!, nfds_t(used), Int32(pause))
-            // For instance if the process may have no descriptors.
-            if count < 0 { return Clock.retryDelay / 9 }
+            var count = rl_sys_poll(entries.baseAddress!, nfds_t(used), Int32(pause))
+            let isRefused = count < 0
+            if isRefused {
+                // For instance if the process may have fewer descriptors than these entries: each by itself, ten times a second.
+                count = 0
+                for index in 0..<used where rl_sys_poll(entries.baseAddress! + index, 1, 0) > 0 { count += 1 }
+            }
             let begin = Clock.now()
             // Otherwise the poll was of the file that had the number before.
             guard goesOn() else { return 0 }
@@ -160,7 +164,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
             }
             // Last, so that no connection is closed for a new one before its request was looked at.
             if entries[0].revents != 0 { accept(begin) }
-            return Swift.max(Clock.now() - begin, 1)
+            return Swift.max(Clock.now() - begin, isRefused && count == 0 ? Clock.retryDelay / 9 : 1)
         }
     }
 
