@@ -172,6 +172,23 @@ RL_MAIN_TEST(not_under_a_block_of_its_own, "S-GCD-8",
     expect_trace("inner");
 }
 
+static void lose_oneself(Probe *self) { RLSourceInvalidate(self->source); }
+static void run_until_empty(void *source) {
+    RLSourceSignal(((Probe *)source)->source);
+    expect_run(kRLDefaultMode, 30, false, Finished);
+    trace("end");
+}
+
+RL_MAIN_TEST(empty_under_a_block, "S-GCD-8 S-RUN-9",
+             "A run nested in a block of the queue ends when the last source of its mode, which has just performed, is gone") {
+    static Probe source = {.name = "s", .action = lose_oneself};
+    attach();
+    add_source(&source, kRLDefaultMode);
+    async(main_queue, &source, run_until_empty);
+    expect_run(kRLDefaultMode, 100, true, HandledSource);
+    expect_trace("s end");
+}
+
 static void run_in_child(void *unused) {
     (void)unused;
     ck_assert(!RLAttachMainQueue());

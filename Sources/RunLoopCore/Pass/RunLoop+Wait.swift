@@ -15,15 +15,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         let mode = frame.pointee.mode
         lock(owner: true)
-        let needsKernel = mode.pointee.ports.needsKernel
-        let isBare = !needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.heldUntil == 0
+        let hasPorts = mode.pointee.ports.count > 0
+        let isBare = !mode.pointee.ports.needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.heldUntil == 0
         unlock(owner: true)
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if isBare && !servesMainQueue(in: mode) {
             endWait(frame)
             return Wait(event: .none, kind: .polled)
         }
-        let waits = needsKernel && isWaitNext(frame)
+        let waits = hasPorts && isWaitNext(frame)
         return Wait(event: waitForEvent(frame, polls: !waits), kind: waits ? .waited : .polled)
     }
 
@@ -39,7 +39,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// It replaces everything from the poll, which found nothing, to the wait of the next pass. In between, P14, P1 and P4 to P8
     /// have nothing to do, as this check finds, after which no code of the client runs on this thread; what other threads add
     /// from now on could as well have come a little later. No observer can tell the two passes from one. P15 would have gone on:
-    /// a port is in the mode, and a stop and the deadline end the wait as they end the poll.
+    /// a port is in the mode (the main dispatch queue, which its set may still watch in a block of the queue, is no content), and a stop and
+    /// the deadline end the wait as they end the poll.
     @inline(never)
     private func isWaitNext(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
