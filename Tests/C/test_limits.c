@@ -544,6 +544,25 @@ RL_TEST(timers_have_their_turn_among_sources, "S-LIM-6", "Signalled sources come
     for (int i = 0; i < 20; i++) ck_assert_int_eq(sources[i].calls, 1);
 }
 
+static void signal_both(void *sources) {
+    Probe *both = sources;
+    for (int i = 0; i < 2; i++) RLSourceSignal(both[i].source);
+    RLWakeUp(both->loop);
+}
+
+RL_TEST(a_portion_that_has_to_wait, "S-LIM-6 S-LIM-2 S-WAKE-8", "The loop does not sleep with a signalled source because the first portion of them waits for a period") {
+    static Probe sources[2] = {{.name = "first"}, {.name = "second", .action = action_stop}};
+    for (int i = 0; i < 2; i++) add_source(&sources[i], kRLDefaultMode);
+    RLSourceSetLimit(sources[0].source, 1, 100000);
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 1);
+    RLSourceSignal(sources[0].source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    Thread *thread = when_waiting(RLGetCurrent(), signal_both, sources);
+    expect_run(kRLDefaultMode, 30, false, Stopped);
+    thread_join(thread);
+    expect_trace("first second");
+}
+
 static void post_again(void *info) {
     (void)info;
     performed++;

@@ -83,6 +83,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 pointee.calls.pushMember(source)
             }
         }
+        let isLimited = link != nil
         let end = pointee.calls.count
         pointee.calls.makeRoomForSorting(from: start)
         unlock()
@@ -111,6 +112,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true
+        // A pass that handled nothing would sleep before the rest (S-LIM-6): its members have to wait, or had nothing to report.
+        if isLimited && !handled { wakeUp() }
         return handled
     }
 
