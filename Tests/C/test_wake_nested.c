@@ -320,6 +320,52 @@ RL_TEST(mode_made_common_by_another_thread_wakes, "S-WAKE-15",
     expect_trace("E BT BS BW AW BT BS s X");
 }
 
+static const char *mode_to_be;
+static void make_it_common(void *loop) { RLAddCommonMode(loop, mode_to_be); }
+static void stop_here(void *word) {
+    trace("%s", (const char *)word);
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(what_waited_for_a_common_mode_is_performed, "S-WAKE-15 S-WAKE-8 S-PERF-1 S-PERF-24",
+        "A function, a request and an ordered request for the common modes are performed at once when another thread makes the mode that "
+        "waits a common one") {
+    static const char *const modes[] = {"of a function", "of a request", "of an ordered request"};
+    const RLMode common = kRLCommonModes;
+    RLRunLoopRef loop = RLGetCurrent();
+    for (int kind = 0; kind < 3; kind++) {
+        mode_to_be = modes[kind];
+        keep_alive(loop, mode_to_be);
+        if (kind == 0) RLPerformFunction(loop, common, stop_here, "performed", NULL);
+        if (kind == 1) RLPerformOnLoop(loop, common, stop_here, "performed", NULL, false);
+        if (kind == 2) RLPerformInOrder(loop, &common, 1, 0, NULL, stop_here, "performed", NULL);
+        Thread *thread = when_waiting(loop, make_it_common, loop);
+        expect_run(mode_to_be, 30, false, Stopped);
+        thread_join(thread);
+        expect_trace("performed");
+    }
+}
+
+static void common_before_the_wait(Probe *self) { RLAddCommonMode(self->loop, mode_to_be); }
+
+RL_TEST(mode_made_common_before_its_wait, "S-WAKE-15 S-PERF-6",
+        "A mode that its own loop makes a common one just before it sleeps performs a request at once, and a function after the next wake-up") {
+    RLRunLoopRef loop = RLGetCurrent();
+    for (int is_request = 0; is_request < 2; is_request++) {
+        Probe observer = {.action = common_before_the_wait};
+        mode_to_be = is_request ? "of a request" : "of a function";
+        keep_alive(loop, mode_to_be);
+        RLAddObserver(loop, probe_observer(&observer, kRLBeforeWaiting, false, 0), mode_to_be);
+        if (is_request) RLPerformOnLoop(loop, kRLCommonModes, stop_here, "performed", NULL, false);
+        else RLPerformFunction(loop, kRLCommonModes, stop_here, "performed", NULL);
+        RLWakeUp(loop);
+        observe(loop, mode_to_be);
+        if (is_request) expect_run(mode_to_be, 30, false, Stopped);
+        else expect_run(mode_to_be, 0.05, false, TimedOut);
+        expect_trace(is_request ? "E BT BS BW AW BT BS performed X" : "E BT BS BW AW performed X");
+    }
+}
+
 static void add_on_own_thread(Probe *self) { add_source(self->data, kRLDefaultMode); }
 
 RL_TEST(source_added_by_the_loops_thread_does_not_wake, "S-WAKE-15",

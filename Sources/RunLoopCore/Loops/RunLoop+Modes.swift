@@ -29,13 +29,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
 
         lookAgainIfForeign()
-        var wakes = false
         for index in 0..<sourceCount {
-            if add(sources[index], to: mode, asCommon: true) && !sources[index].isVersionOne { wakes = true }
+            add(sources[index], to: mode, asCommon: true)
             sources[index].release()
         }
         CRunLoopLinux.free(sources)
-        if wakes && mayBeAsleep { wakeUp() }  // S-WAKE-15
+        // Functions and requests for the common modes may have waited for this, and what woke the loop for them is spent (S-WAKE-15). On the loop's
+        // own thread requests alone count: a thread may wait for them.
+        if mayBeAsleep || hasRequests(for: mode) { wakeUp() }
     }
 
     /// The name of the innermost run's mode, from malloc (S-MODE-8).
