@@ -234,6 +234,43 @@ RL_TEST(a_counter_keeps_its_count, "S-LIM-2", "What is added to an eventfd while
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(the_last_of_one_number_gets_the_events, "S-SRC-44 S-LIM-2 S-LIM-3",
+        "Of two ports with one number the one added last gets the events, also when both have waited, and while it waits the other gets none and nothing spins") {
+    static Probe first = {.name = "first"}, last = {.name = "last"}, third = {.name = "third"};
+    int ends[2];
+    make_pipe(ends);
+    use_clock();
+    add_port(&first, ends[0], kRLDefaultMode);
+    RLSourceSetLimit(first.source, 1, 10);
+    write_byte(ends[1]);
+    advance_and_poll(0);
+    expect_trace("first");
+    add_port(&last, ends[0], kRLDefaultMode);
+    RLSourceSetLimit(last.source, 1, 40);
+    poll_descriptors();
+    expect_trace("last");
+    uint64_t before = passes();
+    for (int i = 0; i < 3; i++) advance(11);
+    ck_assert_uint_le(passes() - before, 6);
+    poll_descriptors();
+    expect_trace("");
+    advance_and_poll(10);
+    expect_trace("last");
+    RLSourceSetLimit(first.source, 0, 0);
+    RLSourceSetLimit(last.source, 0, 0);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("last");
+    /* Of one that leaves while it waits the events go back to the one before it. */
+    add_port(&third, ends[0], kRLDefaultMode);
+    RLSourceSetLimit(third.source, 1, 10);
+    poll_descriptors();
+    expect_trace("third");
+    RLSourceInvalidate(third.source);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    expect_trace("last");
+    RLRelease(clock_of_loop);
+}
+
 static int reported;
 static void report(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
     (void)types, (void)info;

@@ -79,7 +79,7 @@ struct PortSet {
 
     /// The source becomes a member of a slot.
     private mutating func join(_ slot: PortSlotPointer, _ index: Int, _ source: SourcePointer, in mode: ModePointer) {
-        slot.pointee.members.insert(source)
+        slot.pointee.admit(source)
         let old = slot.pointee.state
         if old == .unused { slot.pointee.served = turn }
         if keptSerial != 0 && keptIndex == UInt32(index) && takeKept(slot, for: source) { return }
@@ -105,28 +105,12 @@ struct PortSet {
         count -= 1
         if source.isSignallingWatch { mode.countSocket(-1) }
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard let slot = slots.find(index), slot.pointee.members.remove(source) || slot.pointee.resting.remove(source) else { return }
-        if slot.pointee.isEmpty && !keep(slot, index, of: source) { slot.pointee.leave(index, epoll, &waiting) }
-    }
-
-    /// The source has used up its limit. The registration stays, for nothing once it reports something: it shows whether the number still names the
-    /// file when the source returns.
-    @inline(never)
-    func rest(_ source: SourcePointer) {
-        guard let (slot, _) = slot(of: source) else { return }
-        slot.pointee.members.remove(source)
-        slot.pointee.resting.insert(source)
-    }
-
-    /// The period of the limit is over.
-    @inline(never)
-    mutating func resume(_ source: SourcePointer, in mode: ModePointer) {
-        let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard let slot = slots.find(index), slot.pointee.resting.remove(source) else { return }
-        slot.pointee.members.insert(source)
-        if slot.pointee.state == .registered { return slot.pointee.arm(index, in: epoll) }
-        var armed: Readiness = []
-        _ = interestGrew(of: source, in: mode, armed: &armed)
+        guard let slot = slots.find(index), slot.pointee.expel(source) else { return }
+        if slot.pointee.isEmpty {
+            if !keep(slot, index, of: source) { slot.pointee.leave(index, epoll, &waiting) }
+        } else if !source.isWatch {
+            portLeft(slot, in: mode)
+        }
     }
 
     // MARK: A kept registration
@@ -426,13 +410,12 @@ struct PortSet {
             let reported = slot.pointee.interest(of: member).intersection(ready)
             if reported.isEmpty || member.isSignallingWatch { continue }
             if !member.isWatch {
-                if slot.pointee.isFollowedByPort(place) { continue }
                 if slot.pointee.isCounter && !takeCount(Int32(index)) {
                     rearmAgain(slot, index)
                     return nil
                 }
             }
-            slot.pointee.members.moveToEnd(place)
+            slot.pointee.moveToEnd(place)
             return (member, reported)
         }
         return nil
@@ -440,10 +423,7 @@ struct PortSet {
 
     mutating func free() {
         epoll.close()
-        forEachSlot { slot, _ in
-            slot.pointee.members.removeAll()
-            slot.pointee.resting.removeAll()
-        }
+        forEachSlot { slot, _ in slot.pointee.removeAll() }
         slots.free()
         alwaysReady.free()
     }

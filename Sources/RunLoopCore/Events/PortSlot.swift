@@ -8,10 +8,12 @@ import Synchronization
 /// All members share the registration, which is for the union of what interests them. The kernel's event carries its generation
 /// beside the number, so an event of a registration that was replaced can be distinguished from one of this registration.
 struct PortSlot {
-    /// In the order of their turns; the order among version 1 sources is that of their addition.
-    var members: SmallSet<Source>
+    /// In the order of their turns.
+    private(set) var members: SmallSet<Source>
     /// Members that have used up their limits: of no interest until the end of their period.
-    var resting: SmallSet<Source>
+    private(set) var resting: SmallSet<Source>
+    /// The version 1 sources among both, in the order of their addition: the last one gets the events, also while it rests (S-SRC-44).
+    private var ports: SmallSet<Source>
     private var generation: UInt32
     private(set) var state: State
     /// The `Readiness` that the registration requests from the kernel.
@@ -59,11 +61,49 @@ struct PortSlot {
         static func deferred(_ flags: UInt32) -> Marks { Marks(rawValue: flags & WatchFlags.signals != 0 ? 4 : 8) }
     }
 
+    // MARK: Members
+
+    @inline(always)
+    mutating func admit(_ source: SourcePointer) {
+        members.insert(source)
+        if !source.isWatch { ports.insert(source) }
+    }
+
+    /// False if it was no member.
+    mutating func expel(_ source: SourcePointer) -> Bool {
+        guard members.remove(source) || resting.remove(source) else { return false }
+        if !source.isWatch { ports.remove(source) }
+        return true
+    }
+
+    mutating func rest(_ source: SourcePointer) {
+        if members.remove(source) { resting.insert(source) }
+    }
+
+    /// False if it does not rest.
+    mutating func resume(_ source: SourcePointer) -> Bool {
+        guard resting.remove(source) else { return false }
+        members.insert(source)
+        return true
+    }
+
+    /// The member at `place` has had its turn.
+    mutating func moveToEnd(_ place: Int) { members.moveToEnd(place) }
+
+    /// The version 1 source that gets the events.
+    var lastPort: SourcePointer? { ports.last }
+
+    mutating func removeAll() {
+        members.removeAll()
+        resting.removeAll()
+        ports.removeAll()
+    }
+
     // MARK: What is of interest
 
     @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
-        guard member.isWatch else { return state == .alwaysReady ? [] : .read }
+        guard member.isWatch else { return state == .alwaysReady || ports.last != member ? [] : .read }
         if marks.isDisjoint(with: .deferred) { return member.interest }
         return marks.contains(.deferred(member.watchFlags.pointee.load(ordering: .relaxed))) ? [] : member.interest
     }
@@ -116,9 +156,9 @@ struct PortSlot {
     @inline(always)
     var isEmpty: Bool { members.isEmpty && resting.isEmpty }
 
-    /// Whether the only member is a version 1 source.
+    /// Whether the only member is a version 1 source, and none rests.
     @inline(always)
-    var isPlain: Bool { members.count == 1 && !members[0].isWatch }
+    var isPlain: Bool { members.count == 1 && resting.isEmpty && !members[0].isWatch }
 
     /// The only member, and its flags, if that is a watch about which nothing is special: most numbers have one.
     @inline(always)
@@ -136,18 +176,13 @@ struct PortSlot {
         return looks & 15 == 0
     }
 
-    /// Whether a later version 1 source gets the events of the one at `place` (S-SRC-44).
-    func isFollowedByPort(_ place: Int) -> Bool {
-        for later in (place + 1)..<members.count where !members[later].isWatch { return true }
-        return false
-    }
-
     /// The number names another file than it did for these, or none. They leave the slot, and are in their mode like sources whose number cannot be
     /// watched: nothing is read for them from the other file.
     @inline(never)
     mutating func dismiss(except newest: SourcePointer?) {
         PortSlot.dismiss(&members, except: newest)
         PortSlot.dismiss(&resting, except: newest)
+        PortSlot.dismiss(&ports, except: newest)
     }
 
     @inline(never)
