@@ -175,7 +175,7 @@ struct PortSet {
     @inline(never)
     mutating func registerAnew(_ source: SourcePointer, in mode: ModePointer) -> Bool {
         let index = Int(source.pointee.port.load(ordering: .relaxed))
-        guard let slot = slots.find(index), !slot.pointee.resting.contains(source) else { return false }
+        guard let slot = slots.find(index), !slot.pointee.isResting(source) else { return false }
         if !slot.pointee.members.contains(source) {
             // The number has named another file meanwhile. Until now the loop may have slept on the futex.
             join(slot, index, source, in: mode)

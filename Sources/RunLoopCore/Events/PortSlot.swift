@@ -10,10 +10,8 @@ import Synchronization
 struct PortSlot {
     /// In the order of their turns.
     private(set) var members: SmallSet<Source>
-    /// Members that have used up their limits: of no interest until the end of their period.
-    private(set) var resting: SmallSet<Source>
-    /// The version 1 sources among both, in the order of their addition: the last one gets the events, also while it rests (S-SRC-44).
-    private var ports: SmallSet<Source>
+    /// What few numbers need.
+    private var more: UnsafeMutablePointer<More>?
     private var generation: UInt32
     private(set) var state: State
     /// The `Readiness` that the registration requests from the kernel.
@@ -27,6 +25,15 @@ struct PortSlot {
     var looks: UInt8
     /// The low half of the latest generation of which an event came after its registration had ended.
     private var stranger: UInt16
+
+    /// Made when a member has used up its limit, or a second version 1 source comes; freed with the last member.
+    private struct More {
+        /// Members that have used up their limits: of no interest until the end of their period.
+        var resting: SmallSet<Source>
+        /// The version 1 sources among these and the other members, in the order of their addition: the last one gets the events, also while it
+        /// rests (S-SRC-44).
+        var ports: SmallSet<Source>
+    }
 
     /// The state of a number with respect to the kernel's set.
     ///
@@ -65,24 +72,45 @@ struct PortSlot {
 
     @inline(always)
     mutating func admit(_ source: SourcePointer) {
+        if !source.isWatch && !(members.isEmpty && more == nil) { admitAmongOthers(source) }
         members.insert(source)
-        if !source.isWatch { ports.insert(source) }
+    }
+
+    @inline(never)
+    private mutating func admitAmongOthers(_ port: SourcePointer) {
+        if more == nil && lastPort == nil { return }
+        needMore().pointee.ports.insert(port)
+    }
+
+    private mutating func needMore() -> UnsafeMutablePointer<More> {
+        if let more { return more }
+        let made = makeRecord(More.self)
+        if let port = lastPort { made.pointee.ports.insert(port) }
+        more = made
+        return made
     }
 
     /// False if it was no member.
     mutating func expel(_ source: SourcePointer) -> Bool {
-        guard members.remove(source) || resting.remove(source) else { return false }
-        if !source.isWatch { ports.remove(source) }
+        guard let more else { return members.remove(source) }
+        guard members.remove(source) || more.pointee.resting.remove(source) else { return false }
+        if !source.isWatch { more.pointee.ports.remove(source) }
+        freeMoreIfEmpty()
         return true
     }
 
+    @inline(never)
     mutating func rest(_ source: SourcePointer) {
-        if members.remove(source) { resting.insert(source) }
+        // Before it leaves the members, among which the ports are found.
+        let more = needMore()
+        if members.remove(source) { more.pointee.resting.insert(source) } else { freeMoreIfEmpty() }
     }
+
+    func isResting(_ source: SourcePointer) -> Bool { more?.pointee.resting.contains(source) ?? false }
 
     /// False if it does not rest.
     mutating func resume(_ source: SourcePointer) -> Bool {
-        guard resting.remove(source) else { return false }
+        guard let more, more.pointee.resting.remove(source) else { return false }
         members.insert(source)
         return true
     }
@@ -91,22 +119,33 @@ struct PortSlot {
     mutating func moveToEnd(_ place: Int) { members.moveToEnd(place) }
 
     /// The version 1 source that gets the events.
-    var lastPort: SourcePointer? { ports.last }
+    var lastPort: SourcePointer? {
+        if let more { return more.pointee.ports.last }
+        for place in 0..<members.count where !members[place].isWatch { return members[place] }
+        return nil
+    }
 
-    mutating func removeAll() {
-        members.removeAll()
-        resting.removeAll()
-        ports.removeAll()
+    mutating func removeAll() { dismiss(except: nil) }
+
+    private mutating func freeMoreIfEmpty() {
+        guard let more, isEmpty else { return }
+        more.pointee.resting.removeAll()
+        more.pointee.ports.removeAll()
+        CRunLoopLinux.free(more)
+        self.more = nil
     }
 
     // MARK: What is of interest
 
     @inline(always)
     func interest(of member: SourcePointer) -> Readiness {
-        guard member.isWatch else { return state == .alwaysReady || ports.last != member ? [] : .read }
+        guard member.isWatch else { return state == .alwaysReady || !isLastPort(member) ? [] : .read }
         if marks.isDisjoint(with: .deferred) { return member.interest }
         return marks.contains(.deferred(member.watchFlags.pointee.load(ordering: .relaxed))) ? [] : member.interest
     }
+
+    @inline(always)
+    private func isLastPort(_ member: SourcePointer) -> Bool { more == nil || more!.pointee.ports.last == member }
 
     /// What is of interest to any member now.
     var wanted: Readiness {
@@ -154,11 +193,11 @@ struct PortSlot {
     }
 
     @inline(always)
-    var isEmpty: Bool { members.isEmpty && resting.isEmpty }
+    var isEmpty: Bool { members.isEmpty && (more == nil || more!.pointee.resting.isEmpty) }
 
     /// Whether the only member is a version 1 source, and none rests.
     @inline(always)
-    var isPlain: Bool { members.count == 1 && resting.isEmpty && !members[0].isWatch }
+    var isPlain: Bool { members.count == 1 && (more == nil || more!.pointee.resting.isEmpty) && !members[0].isWatch }
 
     /// The only member, and its flags, if that is a watch about which nothing is special: most numbers have one.
     @inline(always)
@@ -181,8 +220,10 @@ struct PortSlot {
     @inline(never)
     mutating func dismiss(except newest: SourcePointer?) {
         PortSlot.dismiss(&members, except: newest)
-        PortSlot.dismiss(&resting, except: newest)
-        PortSlot.dismiss(&ports, except: newest)
+        guard let more else { return }
+        PortSlot.dismiss(&more.pointee.resting, except: newest)
+        PortSlot.dismiss(&more.pointee.ports, except: newest)
+        freeMoreIfEmpty()
     }
 
     @inline(never)
