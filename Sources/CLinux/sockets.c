@@ -13,6 +13,8 @@
 #include "CLinuxMessages.h"
 #include "CLinuxSockets.h"
 
+bool rl_is_for_now(ssize_t result) { return result == -EAGAIN || result == -ENOMEM || result == -ENOBUFS; }
+
 ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length) {
     ssize_t sent = rl_sys_sendto(descriptor, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, address, (socklen_t)address_length);
     return sent < 0 ? -errno : sent;
@@ -76,7 +78,7 @@ ssize_t rl_discard_input(int descriptor, bool is_local) {
     ssize_t count = rl_receive(descriptor, is_local, bytes, sizeof bytes, NULL, NULL);
     if (count > 0) return count;
     if (count == 0) return rl_is_at_end(descriptor) ? 0 : -EAGAIN;
-    return rl_is_for_now(errno) ? -errno : 0;
+    return rl_is_for_now(-errno) ? -errno : 0;
 }
 
 void rl_reset_at_close(int descriptor, bool on) {

@@ -16,9 +16,9 @@
 
 #include "CLinuxCalls.h"
 
-/* Whether a call that moves bytes of a stream and fails with this error may succeed later: there is nothing or no room, or the kernel has no memory. Any
- * other error ends the stream. */
-static inline bool rl_is_for_now(int error) { return error == EAGAIN || error == ENOMEM || error == ENOBUFS; }
+/* Whether a call that moves bytes of a stream and has this result, a negative errno, may succeed later: there is nothing or no room, or the kernel has no
+ * memory. Any other error ends the stream. */
+bool rl_is_for_now(ssize_t result) __attribute__((visibility("hidden")));
 
 /* One send of what the kernel has room for: how many bytes, or a negative errno. address may be NULL. */
 ssize_t rl_send_now(int descriptor, const void *bytes, size_t length, const void *address, size_t address_length)

@@ -245,7 +245,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
             return false
         }
         if count < 0 {
-            let isNothing = rl_is_for_now(error) || (!pointee.isStream && error != ENOTSOCK)
+            let isNothing = rl_is_for_now(-Int(error)) || (!pointee.isStream && error != ENOTSOCK)
             if isNothing {
                 data.release()
                 return error != EAGAIN && leaveForLater()

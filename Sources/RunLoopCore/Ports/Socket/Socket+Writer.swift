@@ -200,7 +200,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
                         sent = -Int(ENOBUFS)
                     }
                 }
-            } else if !isForNow(sent) {
+            } else if !rl_is_for_now(sent) {
                 pointee.error.store(Int32(-sent), ordering: .relaxed)
                 dropQueue(queue.pointee.count, descriptor)
                 // The kernel has cleared the error, by which a connect that failed differs from one that was not begun.
@@ -209,7 +209,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         }
         pointee.writer.unlockWord()
         // The kernel says that there is room, but has no memory: not again at once.
-        if isForNow(sent) && sent != -Int(EAGAIN) { _ = leaveForLater() }
+        if rl_is_for_now(sent) && sent != -Int(EAGAIN) { _ = leaveForLater() }
     }
 
     /// For the socket that is served writable means just that from now on.
@@ -217,8 +217,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
     private func expectNoConnect() {
         _ = RunLoop.ofThread?.servedWatch?.watchFlags.pointee.bitwiseAnd(~WatchFlags.connects, ordering: .relaxed)
     }
-
-    private func isForNow(_ sent: Int) -> Bool { sent < 0 && rl_is_for_now(Int32(-sent)) }
 
     /// Removes what was sent or is lost. The lock is held.
     private func dropQueue(_ count: Int, _ descriptor: Int32) {
