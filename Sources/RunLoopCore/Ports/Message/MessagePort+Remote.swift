@@ -14,8 +14,8 @@ struct RemoteEnd {
     var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
     var users = 0
-    /// The monitor watches the connection by looking at it. Guarded by the table's lock.
-    var isPolled = false
+    /// The monitor's set that watches the connection, by its serial number; 0: none. Guarded by the table's lock.
+    var watchedBy: UInt32 = 0
     /// The id of the last request that wanted a reply.
     var lastID: UInt32 = 0
     /// Requests that wait for their replies, newest first.

@@ -61,29 +61,25 @@ struct MessagePortMonitor {
             _ = set.open()
         }
         ports.insert(UInt(bitPattern: port), isKeyed: false)
-        port.pointee.remote.isPolled = !MessagePortMonitor.register(port, in: set)
-        if port.pointee.remote.isPolled {
+        MessagePortMonitor.register(port, in: set)
+        if isPolled(port) {
             polled += 1
             rouse()
         }
     }
 
-    /// The port's lock is held, and it is valid.
-    private static func register(_ port: MessagePortPointer, in set: EpollSet) -> Bool {
-        let token = UInt64(UInt(bitPattern: port))
-        return rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, port.pointee.remote.connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) == 0
+    /// A set that was lost, or is not open, has the number of no port.
+    private func isPolled(_ port: MessagePortPointer) -> Bool {
+        let watcher = port.pointee.remote.watchedBy
+        return watcher == 0 || watcher != set.serial
     }
 
-    /// The number of the set is not the library's any more.
+    /// The port's lock is held, and it is valid.
     @inline(never)
-    private mutating func forgetSet() {
-        set.forget()
-        var count: UInt32 = 0
-        ports.forEach {
-            MessagePortPointer(bitPattern: $0)!.pointee.remote.isPolled = true
-            count += 1
-        }
-        polled = count
+    private static func register(_ port: MessagePortPointer, in set: EpollSet) {
+        let token = UInt64(UInt(bitPattern: port))
+        let isWatched = rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, port.pointee.remote.connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) == 0
+        port.pointee.remote.watchedBy = isWatched ? set.serial : 0
     }
 
     /// Whether there still are ports, or all of them, that the set cannot watch.
@@ -93,24 +89,22 @@ struct MessagePortMonitor {
     @inline(never)
     private mutating func watchPolled() -> Bool {
         guard set.open() else { return false }
-        let set = self.set
-        var left: UInt32 = 0
-        ports.forEach {
-            let port = MessagePortPointer(bitPattern: $0)!
-            guard port.pointee.remote.isPolled else { return }
+        polled = 0
+        var index = 0
+        while let port = MessagePortPointer(bitPattern: ports.word(from: &index)) {
+            guard isPolled(port) else { continue }
             port.lock()
             // An invalid one is about to be forgotten.
-            if port.isValid { port.pointee.remote.isPolled = !MessagePortMonitor.register(port, in: set) }
+            if port.isValid { MessagePortMonitor.register(port, in: set) }
             port.unlock()
-            if port.pointee.remote.isPolled { left += 1 }
+            if isPolled(port) { polled += 1 }
         }
-        polled = left
-        return left == 0
+        return polled == 0
     }
 
     private mutating func remove(_ port: MessagePortPointer) {
         guard ports.remove(UInt(bitPattern: port), isKeyed: false) != 0 else { return }
-        if port.pointee.remote.isPolled { polled -= 1 }
+        if isPolled(port) && polled > 0 { polled -= 1 }
         port.lock()
         set.unregister(port.pointee.remote.connection)
         port.unlock()
@@ -143,7 +137,7 @@ struct MessagePortMonitor {
             MessagePortTable.lock()
             guard MessagePortTable.shared.pointee.monitor.goesOn(number) else { return MessagePortTable.unlock() }
             // The program may have closed numbers that are not its own.
-            if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.forgetSet() }
+            if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
             let polls = MessagePortTable.shared.pointee.monitor.mustPoll()
             let set = MessagePortTable.shared.pointee.monitor.set
             let port = findEndedLocked(polls ? nil : token)
