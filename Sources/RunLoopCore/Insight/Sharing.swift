@@ -79,6 +79,7 @@ struct Sharing: ~Copyable {
     }
 
     /// Begins the service if it is wanted and does not run. Returns what went wrong; nil: nothing.
+    @inline(never)
     private static func beginLocked() -> StaticString? {
         guard shared.pointee.isWanted, shared.pointee.current?.hasListener != true else { return nil }
         let service = SharingServicePointer.make()
