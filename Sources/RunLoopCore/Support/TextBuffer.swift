@@ -11,10 +11,12 @@ struct TextBuffer {
     /// Of the object that is described, from `beginUse` until its info is appended.
     var use: UnsafeMutableRawPointer?
 
+    @inline(never)
     init() {
         bytes = makeArray(CChar.self, count: 128)
     }
 
+    @inline(never)
     private mutating func reserve(_ extra: Int) {
         guard count + extra + 1 > capacity else { return }
         capacity = max(capacity * 2, count + extra + 1)
@@ -27,6 +29,7 @@ struct TextBuffer {
     }
 
     /// Text that is known to be printable, or that the client gave for this purpose.
+    @inline(never)
     mutating func append(cString text: UnsafePointer<CChar>) {
         append(bytes: text, count: strlen(text))
     }
