@@ -35,14 +35,12 @@ struct NotifierPort: ~Copyable {
     var users: Int
     /// Distinguishes this instance from earlier ones, whose number it may have; never 0 while there is one.
     var serial: UInt32
-    /// When a watch for which the kernel had no room is to be tried again; 0: there is none; `triesNow`: at the next read. Sequentially
+    /// When a watch for which the kernel had no room is to be tried again, by a read; 0: there is none. Written under the lock. Sequentially
     /// consistent: a loop that did not see it when it looked is made to look again, and sees it.
     let nextTry: Atomic<Int64>
     /// Reads the events and passes them to the sources; false if the kernel refuses to read, so that the descriptor stays readable. Called by
     /// the loop that finds it readable, without a lock. Written when the library is loaded.
     var read: (@convention(c) () -> Bool)?
-
-    static var triesNow: Int64 { 1 }
 
     static var shared: UnsafeMutablePointer<NotifierPort> { rl_notifier_port().assumingMemoryBound(to: NotifierPort.self) }
 }
@@ -155,20 +153,17 @@ extension PortSet {
         notifier.pointee.lock.unlockWord()
     }
 
-    /// Tries again to watch files for which the kernel had no room, if it is time. Returns when to do that next. Caller holds the loop's lock.
-    @inline(always)
-    func nextTryOfFiles() -> Int64 { shared.notified == 0 ? Clock.never : tryFiles() }
-
+    /// Tries again to watch files for which the kernel had no room, if it is time. Returns when to do that next, or `until` if that is earlier. For
+    /// a mode with sources of files. Caller holds the loop's lock.
     @inline(never)
-    private func tryFiles() -> Int64 {
+    static func tryFiles(_ until: Int64) -> Int64 {
         let notifier = NotifierPort.shared
         var time = notifier.pointee.nextTry.load(ordering: .sequentiallyConsistent)
-        if time > NotifierPort.triesNow && Clock.now() >= time {
-            _ = notifier.pointee.nextTry.compareExchange(expected: time, desired: NotifierPort.triesNow, ordering: .sequentiallyConsistent)
+        if time != 0 && Clock.now() >= time {
             _ = notifier.pointee.read?()
             time = notifier.pointee.nextTry.load(ordering: .sequentiallyConsistent)
         }
-        return time > NotifierPort.triesNow ? time : Clock.never
+        return time == 0 ? until : Swift.min(until, time)
     }
 
     /// The notifier could not be read: it is not watched until the given instant.

@@ -131,7 +131,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         if mode.pointee.inboxCount > 0 {
             facts.insert(.hasInboxes)
-            until = Swift.min(until, mode.pointee.ports.nextTryOfFiles())
+            if mode.pointee.ports.shared.notified > 0 { until = PortSet.tryFiles(until) }
             if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
         }
         if manualClock != nil {

@@ -44,6 +44,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 
     /// Makes the loops that the inbox is in look again, for a change that they look at only before they sleep. As `markReady` otherwise.
+    @inline(always)
     func makeLoopsLookAgain() {
         forEachLink { $0.pointee.loop.load(ordering: .sequentiallyConsistent)?.lookAgain() }
     }

@@ -134,7 +134,9 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         CRunLoopLinux.free(watch)
     }
 
-    /// The kernel has no room for a watch: the loops that have sources of files try again (`PortSet.nextTryOfFiles`).
+    /// The kernel has no room for a watch: the next read tries again, and the loops that have sources of files see to it that there is one
+    /// (`PortSet.tryFiles`).
+    @inline(always)
     func tryLater() {
         if instance.pointee.nextTry.load(ordering: .relaxed) != 0 { return }
         instance.pointee.nextTry.store(Clock.now() + Clock.retryDelay, ordering: .sequentiallyConsistent)
@@ -155,8 +157,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     @discardableResult
     func readLocked() -> Bool {
         // If it fails once more, that sets another time.
-        let tries = instance.pointee.nextTry.load(ordering: .relaxed) == NotifierPort.triesNow
-        if tries { instance.pointee.nextTry.store(0, ordering: .relaxed) }
+        let tries = instance.pointee.nextTry.exchange(0, ordering: .relaxed) != 0
         guard instance.isOpenLocked() else { return true }
         if tries { forEachSource { if $0.pointee.isUnwatched { touch($0, Vnode.unwatched) } } }
         var isRefused = false

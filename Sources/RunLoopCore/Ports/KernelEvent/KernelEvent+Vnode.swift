@@ -224,10 +224,9 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         guard isFolder(pointee.status), wants & (Note.delete.rawValue | Note.link.rawValue) != 0 else { return true }
         let parent = notifier.watch(pointee.file!.pointee.descriptor, "..", UInt32(IN_DELETE))
         parent?.pointee.members += 1
-        noteWatch(parent != nil)
-        let isRefused = parent == nil && rl_errno() == ENOSPC
+        pointee.isUnwatched = parent == nil && rl_errno() == ENOSPC
         leaveFolder()
-        guard let parent else { return !isRefused }
+        guard let parent else { return !pointee.isUnwatched }
         pointee.folder = parent
         listen(to: parent)
         return true
@@ -294,15 +293,8 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             leaveFile()
             if let watch { join(watch, mask: mask) }
         }
-        noteWatch(pointee.file != nil)
+        pointee.isUnwatched = pointee.file == nil && rl_errno() == ENOSPC
         return false
-    }
-
-    /// If not, errno says why. The source of a lock looks without a watch too.
-    @inline(never)
-    private func noteWatch(_ isWatched: Bool) {
-        let hasRoom = isWatched || (rl_errno() != ENOSPC && rl_errno() != ENOMEM)
-        pointee.isUnwatched = !hasRoom && pointee.event.pointee.filter.pointee.tell == nil
     }
 
     fileprivate func close() {

@@ -33,9 +33,11 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             }
             if happened & 0xffff != 0 { notes |= notesOfFile(happened, notes) }
         }
-        if pointee.isUnwatched { tryLater() }
+        let isOfLock = pointee.event.pointee.filter.pointee.tell != nil
+        // The source of a lock looks without a watch too.
+        if isOfLock { pointee.isUnwatched = false } else if pointee.isUnwatched { tryLater() }
         // A file that was made and removed before this look leaves no notes; a lock was free in between.
-        if notes & wants != 0 || pointee.event.pointee.filter.pointee.tell != nil { pointee.event.tell(notes & wants) }
+        if notes & wants != 0 || isOfLock { pointee.event.tell(notes & wants) }
     }
 
     /// The loops that the source is in learn of it at once: they may be asleep, and another one may have read the events.
