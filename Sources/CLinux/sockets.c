@@ -74,7 +74,8 @@ bool rl_is_at_end(int descriptor) {
 }
 
 ssize_t rl_discard_input(int descriptor, bool is_local) {
-    char bytes[16384];
+    /* A thread may have a stack of 16 KiB. */
+    char bytes[4096];
     ssize_t count = rl_receive(descriptor, is_local, bytes, sizeof bytes, NULL, NULL);
     if (count > 0) return count;
     if (count == 0) return rl_is_at_end(descriptor) ? 0 : -EAGAIN;

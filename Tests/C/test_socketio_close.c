@@ -513,3 +513,38 @@ RL_TEST(orderly_during_a_connect, "S-SOCK-63 S-SOCK-58",
     run_until_released();
     expect_trace("");
 }
+
+/* A sanitizer needs more. */
+#if !defined(WITH_ADDRESS_SANITIZER) && !defined(WITH_THREAD_SANITIZER)
+static void hear_nothing(RLSocketRef s, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)s, (void)type, (void)address, (void)data, (void)info;
+}
+
+/* Calls nothing of Check, which needs a larger stack. */
+static void close_orderly(RLThreadRef thread, void *info) {
+    (void)thread;
+    RLSocketRef s = RLSocketCreateWithNative(*(int *)info, kRLSocketDataCallBack, hear_nothing, NULL);
+    RLSourceRef source = RLSocketCreateRunLoopSource(s, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    RLSocketWrite(s, "bye", 3, 100);
+    RLSocketClose(s, kRLSocketCloseOrderly);
+    while (RLSocketIsValid(s)) RLRunInMode(kRLDefaultMode, 60, true);
+    RLRelease(s);
+}
+
+RL_TEST(an_orderly_close_on_a_small_stack, "S-THREAD-11 S-SOCK-63",
+        "On a thread with the smallest stack that the system has, what the peer has sent is dropped while the socket closes") {
+    static char bytes[30000];
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert_int_eq(write(ends[1], bytes, sizeof bytes), sizeof bytes);
+    ck_assert_int_eq(shutdown(ends[1], SHUT_WR), 0);
+    RLThreadRef thread = RLThreadCreate(close_orderly, &ends[0], NULL);
+    RLThreadSetStackSize(thread, 1);
+    ck_assert(RLThreadStart(thread));
+    RLThreadJoin(thread);
+    RLRelease(thread);
+    close(ends[1]);
+}
+#endif
