@@ -414,6 +414,122 @@ RL_TEST(messages_wait_in_their_port, "S-LIM-2", "The messages of a Mach-like por
     RLRelease(clock_of_loop);
 }
 
+/* ---- the wait does not end for a source that has to wait, by the system's clock */
+
+RL_TEST(no_pass_for_what_is_elsewhere, "S-LIM-3 S-PASS-16", "The end of a period of a source that is gone, or in another mode, makes no pass") {
+    for (int is_elsewhere = 0; is_elsewhere < 2; is_elsewhere++) {
+        Probe source = {.name = "s"};
+        RLMode mode = is_elsewhere ? "other" : kRLDefaultMode;
+        keep_alive(RLGetCurrent(), kRLDefaultMode);
+        add_source(&source, mode);
+        RLSourceSetLimit(source.source, 1, 0.02);
+        for (int i = 0; i < 2; i++) {
+            RLSourceSignal(source.source);
+            RLRunInMode(mode, 0, false);
+        }
+        if (!is_elsewhere) RLSourceInvalidate(source.source);
+        expect_trace("s");
+        if (!is_elsewhere) observe(RLGetCurrent(), kRLDefaultMode);
+        expect_run(kRLDefaultMode, 0.1, false, TimedOut);
+        expect_trace("E BT BS BW AW X");
+        if (!is_elsewhere) continue;
+        /* It performs where it is. */
+        expect_run(mode, 30, true, HandledSource);
+        expect_trace("s");
+        RLSourceInvalidate(source.source);
+    }
+}
+
+RL_TEST(one_pass_for_what_may_go_on, "S-LIM-2 S-LIM-3", "The end of a period makes one pass, in which the source performs") {
+    static Probe source = {.name = "s", .action = signal_again};
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    RLSourceSetLimit(source.source, 1, 0.02);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_trace("s");
+    observe(RLGetCurrent(), kRLDefaultMode);
+    expect_run(kRLDefaultMode, 30, true, HandledSource);
+    expect_trace("E BT BS BW AW BT BS s X");
+}
+
+static void note_message(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port, (void)message, (void)info;
+    trace("m");
+}
+static void send_and_see(void *port) {
+    ck_assert_int_eq(RLMachPortSend(port, 1, NULL, 0, NULL, 0), kRLMessagePortSuccess);
+    /* The loop has looked at it. */
+    while (log_count() == 0) usleep(1000);
+    RLMachPortInvalidate(port);
+}
+
+RL_TEST(no_pass_for_a_message_that_waits, "S-LIM-3 S-LIM-5", "A message for a port in its period ends no wait, and is logged in the wait") {
+    RLMachPortContext context = {0};
+    RLMachPortRef port = RLMachPortCreate(note_message, &context, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+    log_capture();
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLSourceSetLimit(source, 1, 100000);
+    ck_assert_int_eq(RLMachPortSend(port, 1, NULL, 0, NULL, 0), kRLMessagePortSuccess);
+    expect_run(kRLDefaultMode, 30, true, HandledSource);
+    expect_trace("m");
+    observe(RLGetCurrent(), kRLDefaultMode);
+    Thread *thread = when_waiting(RLGetCurrent(), send_and_see, port);
+    expect_run(kRLDefaultMode, 0.5, false, TimedOut);
+    thread_join(thread);
+    expect_trace("E BT BS BW AW X");
+    RLRelease(source);
+    RLRelease(port);
+}
+
+static Probe lonely = {.name = "s"}, beside = {.name = "p"};
+static void lose_both(const char *line, void *info) {
+    (void)line, (void)info;
+    RLSourceInvalidate(lonely.source);
+    RLSourceInvalidate(beside.source);
+}
+static void signal_lonely(Probe *self) {
+    (void)self;
+    RLSourceSignal(lonely.source);
+}
+
+RL_TEST(a_log_handler_that_empties_the_mode, "S-LIM-5 S-RUN-9", "What the log handler of a limit does in a poll is seen at the end of its pass") {
+    beside.action = signal_lonely;
+    RLSetLogHandler(lose_both, NULL);
+    add_source(&lonely, kRLDefaultMode);
+    const int descriptor = make_eventfd();
+    add_port(&beside, descriptor, kRLDefaultMode);
+    RLSourceSetLimit(beside.source, 1, 100000);
+    eventfd_signal(descriptor);
+    expect_run(kRLDefaultMode, 30, false, Finished);
+    expect_trace("p s");
+    RLSetLogHandler(NULL, NULL);
+}
+
+RL_TEST(the_log_tells_in_order, "S-LIM-5", "Sources that have to wait are reported in the order in which that came about, once each") {
+    static Probe sources[5];
+    static const char *const names[] = {"zero", "one", "two", "three", "four"};
+    use_clock();
+    log_capture();
+    for (int i = 0; i < 5; i++) {
+        RLSetName(add_source(&sources[i], kRLDefaultMode), names[i]);
+        RLSourceSetLimit(sources[i].source, 1, 10 - i);
+    }
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 5; i++) RLSourceSignal(sources[i].source);
+        advance(0);
+    }
+    RLSourceInvalidate(sources[4].source);
+    advance(20);
+    ck_assert_int_eq(log_count(), 5);
+    const char *place = log_text();
+    for (int i = 0; i < 5; i++) {
+        place = strstr(place, names[i]);
+        ck_assert_ptr_nonnull(place);
+    }
+    RLRelease(clock_of_loop);
+}
+
 /* ---- other threads, by the system's clock */
 
 static Probe theirs = {.action = signal_again};

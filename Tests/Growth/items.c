@@ -121,6 +121,59 @@ EACH_OF(source_batch_limited) {
     release_kept(n);
 }
 
+static void no_log(const char *line, void *info) { (void)line, (void)info; }
+/* n sources that have used up their limits and are signalled. */
+static void use_up(long n) {
+    RLSetLogHandler(no_log, NULL);
+    add_sources(n, kRLDefaultMode);
+    for (long i = 0; i < n; i++) RLSourceSetLimit((RLSourceRef)kept[i], 1, 100000);
+    for (int time = 0; time < 2; time++) {
+        for (long i = 0; i < n; i++) RLSourceSignal((RLSourceRef)kept[i]);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    RLRunInMode(kRLDefaultMode, 0, false);
+}
+
+EACH_OF(source_limit_used_up) {
+    counted();
+    use_up(n);
+    counted_end();
+    for (long i = 0; i < n; i++) require(RLSourceIsSignalled((RLSourceRef)kept[i]), "waits");
+    RLSetLogHandler(NULL, NULL);
+    release_kept(n);
+}
+
+EACH_OF(source_limit_removed) {
+    use_up(n);
+    counted();
+    for (long i = 0; i < n; i++) RLSourceSetLimit((RLSourceRef)kept[i], 0, 0);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    counted_end();
+    for (long i = 0; i < n; i++) require(!RLSourceIsSignalled((RLSourceRef)kept[i]), "performs");
+    RLSetLogHandler(NULL, NULL);
+    release_kept(n);
+}
+
+/* Another source comes under limits, reaches them and waits. */
+BESIDE_IDLE(source_limit_beside_waiting) {
+    use_up(n);
+    RLSourceRef other = make_source(count_call, NULL);
+    RLAddSource(own, other, kRLDefaultMode);
+    counted();
+    for (int i = 0; i < 100; i++) {
+        RLSourceSetLimit(other, 1, 10);
+        for (int time = 0; time < 2; time++) {
+            RLSourceSignal(other);
+            RLRunInMode(kRLDefaultMode, 0, false);
+        }
+    }
+    counted_end();
+    RLSetLogHandler(NULL, NULL);
+    RLSourceInvalidate(other);
+    RLRelease(other);
+    release_kept(n);
+}
+
 /* Timers */
 
 static double later(void) { return RLAbsoluteTimeGetCurrent() + 100000; }

@@ -68,10 +68,9 @@ struct RunLoop: ~Copyable {
     let clock: Atomic<ManualClockPointer?>
     /// The time that the loop has reached on that clock. Written by the loop's thread under `lock`.
     var clockTime: Int64
-    /// The mode of its last look whose time could go on, when the run ends, and when a wait for what is held ends too. Guarded by `lock`.
+    /// The mode of its last look whose time could go on, and when the run ends. Guarded by `lock`.
     var waitMode: ModePointer?
     var waitEnd: Int64
-    var waitHeldEnd: Int64
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>
@@ -96,14 +95,8 @@ struct RunLoop: ~Copyable {
     var parkedFor: ModePointer?
     /// Inboxes that are ready. Guarded by `lock`.
     var inboxes: InboxList
-    /// Links of signalled sources and ready inboxes that have used up their limits. Guarded by `lock`.
-    var held: LinkList
-    /// Links of sources whose descriptors are not registered with the kernel until the end of their periods. Guarded by `lock`.
-    var withdrawn: WordSet
-    /// When the first of these sources may perform again, by the loop's clock; 0: there are none. Guarded by `lock`.
-    var heldUntil: Int64
-    /// Sources were newly held or withdrawn, which may have to be logged. Loop's thread only.
-    var hasNewlyHeld: Bool
+    /// Sources that have used up their limits and wait for the ends of their periods. Guarded by `lock`.
+    var waits: SourceWaits
 
     /// The modes of the common set, newest first; like `modes` the list only grows, and is read without the lock.
     let commonModes: Atomic<ModePointer?>

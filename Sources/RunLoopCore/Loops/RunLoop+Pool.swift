@@ -86,9 +86,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.pending = LinkList()
         pointee.parked = LinkList()
         pointee.parkedFor = nil
-        pointee.held = LinkList()
-        pointee.withdrawn.removeAll()
-        pointee.heldUntil = 0
+        pointee.waits.free()
         pointee.inboxes = InboxList()
         pointee.currentMode.store(nil, ordering: .relaxed)
         pointee.frame = nil

@@ -67,8 +67,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             let frame = pointee.frame
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
-        let deadline = loop.pointee.heldUntil == 0 ? Clock.never : loop.releaseHeld(in: pointee.mode)
-        var look = loop.look(in: pointee.mode, ends: ends, deadline: deadline, isOfHost: true, goesOn: !isWoken) { now }
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true, goesOn: !isWoken) { now }
         // This wait moves no clock, so it may begin without an answer of the kernel (S-CLK-9).
         look.facts.remove(.pollsFirst)
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {

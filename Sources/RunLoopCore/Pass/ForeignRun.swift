@@ -145,7 +145,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     private func startPass() {
         pointee.isBusy = true
         pointee.half = pointee.loop.passToWait(pointee.frame, isFirst: pointee.isFirstPass)
-        if pointee.loop.pointee.heldUntil != 0 { pointee.loop.tellHeld() }
+        pointee.loop.tellHeld()
         endCallbacks()
         pointee.isFirstPass = false
         pointee.phase = .waiting

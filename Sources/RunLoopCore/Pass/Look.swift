@@ -44,6 +44,8 @@ struct Look {
         static var hasPolled: Facts { Facts(14) }
         /// Time goes on by itself if no port is ready: the wait asks the kernel before it sleeps (S-CLK-9).
         static var pollsFirst: Facts { Facts(15) }
+        /// The log has to report that sources wait for the ends of their periods.
+        static var hasUntold: Facts { Facts(16) }
 
         /// What makes the wait ask the kernel before it sleeps or ends.
         static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady, .pollsFirst] }

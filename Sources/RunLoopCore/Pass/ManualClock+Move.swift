@@ -101,9 +101,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and returns what a
-    /// look finds by that. `end`: of the wait, whatever timers there are. The lock is held.
+    /// look finds by that. The lock is held.
     @inline(never)
-    func goOnLocked(in mode: ModePointer, to next: Int64?, end: Int64, isOfHost: Bool) -> Look.Facts {
+    func goOnLocked(in mode: ModePointer, to next: Int64?, isOfHost: Bool) -> Look.Facts {
         let clock = manualClock!
         var facts: Look.Facts = []
         if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
@@ -114,8 +114,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.isClockStale = true
         pointee.waitMode = mode
         pointee.waitEnd = isOfHost ? Clock.never : pointee.frame!.pointee.deadline
-        pointee.waitHeldEnd = end
         if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
+        if isReached && heldEndLocked(in: mode) <= pointee.clockTime {
+            releaseHeldLocked(in: mode, now: pointee.clockTime)
+            lookAgain()
+        }
         return facts
     }
 
@@ -188,7 +191,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 mode.pointee.timers = TimerStore()
             }
             // What is held until an instant of the other clock is looked at again.
-            if pointee.heldUntil != 0 { pointee.heldUntil = .min }
+            pointee.waits.expireAll()
             clock?.retain()
             pointee.clockTime = clock?.time ?? 0
             pointee.isClockStale = true

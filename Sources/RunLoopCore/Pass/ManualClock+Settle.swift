@@ -15,17 +15,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         defer { unlock() }
         // Modes are freed after the end of the thread, which gives up the clock.
         guard manualClock == clock, let mode = pointee.waitMode else { return Clock.never }
-        let next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode, heldUntil: pointee.waitHeldEnd))
+        let next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode))
         // It is awake before it takes something out under the lock, and asleep again only after a look under it. The own thread takes out nothing
         // meanwhile.
         return isSettled || isCurrent ? next : nil
     }
 
-    /// The next instant at which a mode has something to do. The lock is held. `heldUntil`: until when the wait takes what is held to wait. It does not
-    /// notice before that another loop, where the same source performs, has changed the end of the period.
+    /// The next instant at which a mode has something to do. The lock is held.
     @inline(never)
-    func nextInstantLocked(in mode: ModePointer, heldUntil: Int64 = .min) -> Int64 {
-        let held = Swift.max(heldEndLocked(in: mode), heldUntil)
+    func nextInstantLocked(in mode: ModePointer) -> Int64 {
+        let held = heldEndLocked(in: mode)
         if mode.pointee.timers.isEmpty { return held }
         return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
     }

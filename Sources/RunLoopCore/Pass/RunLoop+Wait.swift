@@ -15,15 +15,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         let mode = frame.pointee.mode
         lock(owner: true)
-        let hasPorts = mode.pointee.ports.count > 0
-        let isBare = !mode.pointee.ports.needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.heldUntil == 0
+        // What the log has to report calls the client.
+        let mayMerge = mode.pointee.ports.count > 0 && !pointee.waits.hasUntold
+        let isBare = !mode.pointee.ports.needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.waits.isIdle
         unlock(owner: true)
         // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
         if isBare && !servesMainQueue(in: mode) {
             endWait(frame)
             return Wait(event: .none, kind: .polled)
         }
-        let waits = hasPorts && isWaitNext(frame)
+        let waits = mayMerge && isWaitNext(frame)
         return Wait(event: waitForEvent(frame, polls: !waits), kind: waits ? .waited : .polled)
     }
 
@@ -52,20 +53,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(never)
     private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
-        // Both are rare, so one test covers both.
-        let isPlain = UInt(bitPattern: pointee.asleepOutside) | UInt(bitPattern: Int(pointee.heldUntil)) == 0
-        var deadline = isPlain ? frame.pointee.deadline : beginWait(frame)
+        // A callback ran a foreign loop, which left this one asleep.
+        if pointee.asleepOutside != nil { wakeFromOutside() }
         var wasRoused = false
         var hasNotified = false
         while true {
             let isWoken = beginLook(frame)
             // A poll looks at the present only; but a run without time has no other look.
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
-            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: deadline, goesOn: goesOn) { readClock(frame) }
+            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
             let isLossUntold = process.pointee.lostDescriptor.load(ordering: .relaxed)
-            if isLossUntold || look.has(.isRefused), callOutProblems(isRefused: look.has(.isRefused)) {
-                deadline = beginWait(frame)
+            if isLossUntold || look.has([.isRefused, .hasUntold]), callOutProblems(look) {
+                // The client may have run the loop, or a foreign one.
+                if pointee.asleepOutside != nil { wakeFromOutside() }
                 wasRoused = false
                 continue
             }
@@ -88,15 +89,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The rare work before the first look, and after a call of client code in the wait, which may have run the loop. Returns when the wait ends at the latest.
-    @inline(never)
-    private func beginWait(_ frame: RunFramePointer) -> Int64 {
-        if pointee.heldUntil != 0 { tellHeld() }
-        // A callback ran a foreign loop, which left this one asleep.
-        if pointee.asleepOutside != nil { wakeFromOutside() }
-        return pointee.heldUntil == 0 ? frame.pointee.deadline : Swift.min(frame.pointee.deadline, releaseHeld(in: frame.pointee.mode))
-    }
-
     /// What is in a mode, as far as the loop knows without asking the kernel. `ends`: the wait is over in any case. `isOfHost`: a foreign loop
     /// waits. `goesOn`: the time of a clock that the program moves may go on.
     @inline(always)
@@ -108,6 +100,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.ports.watchMainQueue(servesMainQueue, MainQueue.shared.pointee.handle)
         if mode.pointee.servedTimers { facts.insert(.servedTimers) }
         if mode.pointee.servedInbox { facts.insert(.servedInbox) }
+        if !pointee.waits.isIdle { releaseHeldLocked(in: mode, now: now()) }
+        var nextTry = Clock.never
+        if mode.pointee.inboxCount > 0 {
+            facts.insert(.hasInboxes)
+            if mode.pointee.ports.shared.notified > 0 { nextTry = PortSet.tryFiles(nextTry) }
+            if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
+        }
+        if !pointee.waits.isIdle {
+            if pointee.waits.hasUntold { facts.insert(.hasUntold) }
+            until = Swift.min(until, heldEndLocked(in: mode))
+        }
         if !mode.pointee.timers.isEmpty {
             if mode.pointee.timers.hasDue(dueLimit(now())) {
                 facts.insert(.timersDue)
@@ -129,16 +132,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if mode.pointee.ports.prefersAlwaysReady { facts.insert(.prefersAlwaysReady) }
             if mode.hasSockets { facts.insert(.hasSockets) }
         }
-        if mode.pointee.inboxCount > 0 {
-            facts.insert(.hasInboxes)
-            if mode.pointee.ports.shared.notified > 0 { until = PortSet.tryFiles(until) }
-            if hasReadyInboxLocked(in: mode) { facts.insert(.inboxReady) }
-        }
+        until = Swift.min(until, nextTry)
         if manualClock != nil {
             pointee.isBlind.store(facts.contains(.isRefused), ordering: .releasing)
             facts.insert(goOnLocked(
-                in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil,
-                end: deadline, isOfHost: isOfHost))
+                in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil, isOfHost: isOfHost))
         }
         let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll
         unlock(owner: true)
@@ -246,17 +244,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return distance > liberty ? until - liberty : until
     }
 
-    /// Logs what the library lost or was refused. True if client code may have run, so that a look from before counts no more.
+    /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, so that a look from before counts no
+    /// more.
     @inline(never)
-    private func callOutProblems(isRefused: Bool) -> Bool {
+    private func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
         let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
         if isLost && process.pointee.tellLost?() != true {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
-        let isTold = isRefused && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
+        let isTold = look.has(.isRefused) && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
+        if look.has(.hasUntold) { tellHeld() }
         pointee.isClockStale = true
-        return isLost || isTold
+        return isLost || isTold || look.has(.hasUntold)
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.

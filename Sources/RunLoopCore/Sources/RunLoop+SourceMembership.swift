@@ -109,9 +109,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
-        let isWithdrawn = source.isLimited && withdrawNewMemberLocked(link)
+        if source.isLimited { withdrawNewMemberLocked(link) }
         unlock()
-        if isWithdrawn && !isCurrent { wakeUp() }
         if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
         // The thread that made the membership calls this, the thread that ends it calls `cancel`, whatever comes in between (S-SRC-18).
         if let schedule = source.functions.schedule { callOutSchedule(schedule, source.pointee.info, handle, mode.pointee.name) }
@@ -154,7 +153,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func leaveLocked(_ link: SourceLinkPointer) -> Bool {
         guard link.pointee.modes.isEmpty && !link.pointee.isCommon else { return false }
         keepIfPerforming(link.ofSource)
-        forgetWithdrawnLocked(link)
+        forgetLimitLocked(link)
         // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
         // nil, an Add in another thread may take it for another loop.
         drainLocked()

@@ -68,6 +68,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 // Another loop was first. A link that is marked again just now goes to the end and is looked at there.
                 dropLocked(link)
             } else if link.pointee.modes.contains(mode) {
+                // In its period it is no reason for a pass (S-LIM-3).
+                if link.ofSource.isLimited && holdReadyLocked(link) { continue }
                 return true
             } else {
                 pointee.inboxes.ready.remove(link)

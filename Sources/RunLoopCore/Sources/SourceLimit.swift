@@ -15,6 +15,14 @@ struct SourceLimit {
     var used: Int
     /// Whether the log has reported that the source has to wait.
     var isTold: Bool
+
+    fileprivate var end: PeriodEnd { PeriodEnd(instant: began + period, isTold: isTold) }
+}
+
+/// Until when a source has to wait, and whether the log has reported that it has to.
+private struct PeriodEnd {
+    let instant: Int64
+    let isTold: Bool
 }
 
 typealias SourceLimitPointer = UnsafeMutablePointer<SourceLimit>
@@ -49,13 +57,9 @@ extension UnsafeMutablePointer where Pointee == Source {
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
             // It may be another loop's by now, which has looked at the new limit.
-            let isHeld = link.pointee.loop.load(ordering: .relaxed) == loop && loop.pointee.heldUntil != 0
-            if isHeld {
-                loop.releaseLocked(link)
-                loop.pointee.heldUntil = .min
-            }
+            let waits = link.pointee.loop.load(ordering: .relaxed) == loop && loop.releaseLocked(link)
             loop.unlock()
-            if isHeld { loop.wakeUp() }
+            if waits { loop.wakeUp() }
         }
     }
 
@@ -66,18 +70,18 @@ extension UnsafeMutablePointer where Pointee == Source {
         return limit.map { ($0.pointee.count, $0.pointee.period) } ?? (0, 0)
     }
 
-    /// The instant until which the source has to wait; nil: it may perform.
-    fileprivate func waits(at now: Int64) -> Int64? {
+    /// Until when the source has to wait; nil: it may perform.
+    fileprivate func waits(at now: Int64) -> PeriodEnd? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         guard let limit, limit.pointee.used >= limit.pointee.count else { return nil }
         // A loop with another clock may be before the beginning: its period begins when it performs.
-        let end = limit.pointee.began + limit.pointee.period
-        return now >= limit.pointee.began && now < end ? end : nil
+        let end = limit.pointee.end
+        return now >= limit.pointee.began && now < end.instant ? end : nil
     }
 
     /// The source performs. The end of the period if it may not do so again before.
-    fileprivate func count(at now: Int64) -> Int64? {
+    fileprivate func count(at now: Int64) -> PeriodEnd? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         guard let limit else { return nil }
@@ -86,14 +90,14 @@ extension UnsafeMutablePointer where Pointee == Source {
             limit.pointee.used = 0
         }
         limit.pointee.used += 1
-        return limit.pointee.used >= limit.pointee.count ? limit.pointee.began + limit.pointee.period : nil
+        return limit.pointee.used >= limit.pointee.count ? limit.pointee.end : nil
     }
 
-    /// The limit, if the log has not reported it: the caller does so.
+    /// The limit, if it was reached and the log has not reported that: the caller does so.
     fileprivate func takeTelling() -> SourceLimit? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        guard let limit, !limit.pointee.isTold else { return nil }
+        guard let limit, !limit.pointee.isTold, limit.pointee.used >= limit.pointee.count else { return nil }
         limit.pointee.isTold = true
         return limit.pointee
     }
@@ -117,20 +121,20 @@ extension UnsafeMutablePointer where Pointee == Source {
     }
 }
 
-/// What waits for the end of its period. The loop's lock is held in all of these.
+/// What waits for the end of its period, in `RunLoop.waits`. The loop's lock is held in all of these, but for `tellHeld`.
 ///
-/// A signalled source, or an inbox that is ready, keeps its flag, and its link is in the list `held` instead of those that a pass looks at. A
-/// descriptor rests in the sets of its modes (`PortSet.rest`) as soon as its source has used up its limit: what was taken from a counter cannot be
-/// given back. `heldUntil` is the first instant, by the loop's clock, at which something may go on; each look of a wait takes it into account.
+/// A signalled source, or an inbox that is ready, keeps its flag, and its link is held: in none of the lists that a pass looks at. A descriptor
+/// rests in the sets of its modes (`PortSet.rest`) as soon as its source has used up its limit: what was taken from a counter cannot be given
+/// back. Each look of a wait releases what may go on, and sleeps no longer than until the next may; it is no end of the wait. Only a signalled
+/// source of the mode ends it.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
-    /// list if `isListedFirst`. False if the source is not to perform: it is in `held` if it has to wait.
+    /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
     @inline(never)
     func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
         if let link, source.isLimited, isListedFirst || link.pointee.list != 0, source.isSignalled, let end = source.waits(at: time) {
             if !isListedFirst { unlist(link) }
-            pointee.held.append(link, mark: LinkList.heldMark)
-            noteEnd(end)
+            holdLocked(link, until: end)
             return false
         }
         // Without a limit, too: it may have been removed since, by a thread that found nothing waiting.
@@ -143,105 +147,100 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
+    /// Holds the link of a ready inbox with a limit if that has to wait. True if it does.
+    @inline(never)
+    func holdReadyLocked(_ link: SourceLinkPointer) -> Bool {
+        guard let end = link.ofSource.waits(at: time) else { return false }
+        pointee.inboxes.ready.remove(link)
+        holdLocked(link, until: end)
+        return true
+    }
+
+    private func holdLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
+        link.pointee.list = LinkList.heldMark
+        waitLocked(link, until: end)
+    }
+
     /// A limited source performs.
     @inline(never)
     func countPerformLocked(_ source: SourcePointer) {
         if let end = source.count(at: time), source.hasDescriptor, let link = source.link(in: self) { withdrawLocked(link, until: end) }
     }
 
-    /// A limited source has come into a mode, perhaps within its period: a descriptor then waits as if the source had been there all the time. True
-    /// if it does; a loop that waits already does not know until when.
+    /// A limited source has come into a mode, perhaps within its period: a descriptor then waits as if the source had been there all the time. The
+    /// caller makes the loop look again.
     @inline(never)
-    func withdrawNewMemberLocked(_ link: SourceLinkPointer) -> Bool {
-        guard link.ofSource.hasDescriptor, let end = link.ofSource.waits(at: time) else { return false }
-        withdrawLocked(link, until: end)
-        return true
+    func withdrawNewMemberLocked(_ link: SourceLinkPointer) {
+        if link.ofSource.hasDescriptor, let end = link.ofSource.waits(at: time) { withdrawLocked(link, until: end) }
     }
 
     @inline(never)
-    private func withdrawLocked(_ link: SourceLinkPointer, until end: Int64) {
-        if !link.pointee.isWithdrawn { pointee.withdrawn.insert(UInt(bitPattern: link), isKeyed: false) }
+    private func withdrawLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
         link.pointee.isWithdrawn = true
         // Of a mode that the source has come into since, too.
         link.pointee.modes.forEach { $0.pointee.ports.rest(link.ofSource) }
-        noteEnd(end)
+        waitLocked(link, until: end)
     }
 
-    private func noteEnd(_ end: Int64) {
-        pointee.hasNewlyHeld = true
-        if pointee.heldUntil == 0 || end < pointee.heldUntil { pointee.heldUntil = end }
-    }
-
-    /// Releases what may go on. True if a signalled source of the mode is among it.
     @inline(never)
-    func releaseHeldLocked(in mode: ModePointer, now: Int64) -> Bool {
-        // By a clock of the program a period may be over before: another loop may have begun the next one, by its own clock.
-        if now < pointee.heldUntil && manualClock == nil { return false }
-        pointee.heldUntil = 0
+    private func waitLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
+        pointee.waits.set(link, end: end.instant)
+        if !end.isTold { pointee.waits.expectTelling(link) }
+    }
+
+    /// Releases what may go on. A signalled source of the mode wakes the loop.
+    @inline(never)
+    func releaseHeldLocked(in mode: ModePointer, now: Int64) {
         var isSignalled = false
-        var next = pointee.held.first
-        while let link = next {
-            next = link.pointee.next
+        while let wait = pointee.waits.first, wait.pointee.end <= now {
+            let link = wait.pointee.link
+            // Another loop may have begun the next period.
             if let end = link.ofSource.waits(at: now) {
-                noteEnd(end)
+                pointee.waits.set(link, end: end.instant)
                 continue
             }
             releaseLocked(link)
-            if !link.pointee.traits.contains(.inbox) && link.pointee.modes.contains(mode) { isSignalled = true }
+            if !link.isInbox && link.pointee.list != 0 && link.pointee.modes.contains(mode) { isSignalled = true }
         }
-        // A set of the links that stay: removing while going through it would move them.
-        var all = pointee.withdrawn
-        pointee.withdrawn = WordSet()
-        all.forEach { word in
-            let link = SourceLinkPointer(bitPattern: word)!
-            let source = link.ofSource
-            if let end = source.waits(at: now) {
-                noteEnd(end)
-                return pointee.withdrawn.insert(word, isKeyed: false)
-            }
-            giveBackDescriptorLocked(link)
-        }
-        all.removeAll()
-        return isSignalled
-    }
-
-    /// Ends the waiting of a source, if it waits: the next pass looks at it. Any thread.
-    @inline(never)
-    fileprivate func releaseLocked(_ link: SourceLinkPointer) {
-        if link.pointee.list == LinkList.heldMark {
-            pointee.held.remove(link)
-            enlist(link)
-        }
-        if link.pointee.isWithdrawn {
-            _ = pointee.withdrawn.remove(UInt(bitPattern: link), isKeyed: false)
-            giveBackDescriptorLocked(link)
-        }
-    }
-
-    @inline(never)
-    private func giveBackDescriptorLocked(_ link: SourceLinkPointer) {
-        link.pointee.isWithdrawn = false
-        link.pointee.modes.forEach { $0.pointee.ports.resume(link.ofSource, in: $0) }
-    }
-
-    /// Before a look: the same, which ends the wait if a signalled source of the mode is among it, and the next instant at which something may go
-    /// on; the look takes that as the end of the wait.
-    @inline(never)
-    func releaseHeld(in mode: ModePointer) -> Int64 {
-        lock()
-        let isSignalled = releaseHeldLocked(in: mode, now: time)
-        let next = manualClock == nil ? (pointee.heldUntil == 0 ? Clock.never : pointee.heldUntil) : heldEndLocked(in: mode)
-        unlock()
         if isSignalled { wakeUp() }
-        return next
     }
 
-    /// Logs which sources have to wait. Before a wait and not in it, because it calls the client.
+    /// Ends the waiting of a source: the next pass looks at it. False if it does not wait. Any thread.
+    @inline(never) @discardableResult
+    fileprivate func releaseLocked(_ link: SourceLinkPointer) -> Bool {
+        let (isHeld, isWithdrawn) = (link.pointee.list == LinkList.heldMark, link.pointee.isWithdrawn)
+        pointee.waits.remove(link)
+        if isHeld {
+            link.pointee.list = 0
+            // Another loop may have performed it.
+            if link.ofSource.isSignalled { enlist(link) } else { giveBackLocked(link) }
+        }
+        if isWithdrawn {
+            link.pointee.isWithdrawn = false
+            link.pointee.modes.forEach { $0.pointee.ports.resume(link.ofSource, in: $0) }
+        }
+        return isHeld || isWithdrawn
+    }
+
+    /// When a wait in the mode has to look at what is held. A clock of the program goes on to that instant, so it is one at which a source of the mode
+    /// may go on; by the system's clock it may be that of a source of another mode, which is released by the look.
+    @inline(never)
+    func heldEndLocked(in mode: ModePointer) -> Int64 {
+        if manualClock == nil { return pointee.waits.first?.pointee.end ?? Clock.never }
+        return pointee.waits.firstEnd(in: mode, before: Clock.never)
+    }
+
+    /// Logs which sources have to wait. Calls the client: the loop's thread, no lock held.
     @inline(never)
     func tellHeld() {
         while true {
             lock()
-            let told = pointee.hasNewlyHeld ? takeUntoldLocked() : nil
+            var told: (source: SourcePointer, limit: SourceLimit)?
+            while told == nil, let source = pointee.waits.takeUntold()?.ofSource {
+                guard let limit = source.takeTelling() else { continue }
+                source.retain()
+                told = (source, limit)
+            }
             unlock()
             guard let told else { return }
             told.source.tell(told.limit)
@@ -249,43 +248,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// The first instant at which a source of the mode may go on; `heldUntil` may be that of another mode, or of a source that is no longer there.
-    @inline(never)
-    func heldEndLocked(in mode: ModePointer) -> Int64 {
-        var end = Clock.never
-        func meet(_ link: SourceLinkPointer) {
-            if link.pointee.modes.contains(mode) { end = Swift.min(end, link.ofSource.waits(at: time) ?? time) }
-        }
-        pointee.withdrawn.forEach { meet(SourceLinkPointer(bitPattern: $0)!) }
-        var next = pointee.held.first
-        while let link = next {
-            meet(link)
-            next = link.pointee.next
-        }
-        return end
-    }
-
-    /// A waiting source that the log has not reported, with a reference; the others have their turns next.
-    private func takeUntoldLocked() -> (source: SourcePointer, limit: SourceLimit)? {
-        var found: (source: SourcePointer, limit: SourceLimit)?
-        func look(_ source: SourcePointer) {
-            if found == nil, let limit = source.takeTelling() { found = (source, limit) }
-        }
-        pointee.withdrawn.forEach { look(SourceLinkPointer(bitPattern: $0)!.ofSource) }
-        var next = pointee.held.first
-        while let link = next {
-            look(link.ofSource)
-            next = link.pointee.next
-        }
-        found?.source.retain()
-        if found == nil { pointee.hasNewlyHeld = false }
-        return found
-    }
-
-    /// The source leaves the loop, or one of its modes; for the kernel it has left already.
-    func forgetWithdrawnLocked(_ link: SourceLinkPointer) {
-        guard link.pointee.isWithdrawn else { return }
+    /// The source leaves the loop; for the kernel it has left already.
+    func forgetLimitLocked(_ link: SourceLinkPointer) {
+        if pointee.waits.isIdle { return }
         link.pointee.isWithdrawn = false
-        _ = pointee.withdrawn.remove(UInt(bitPattern: link), isKeyed: false)
+        pointee.waits.forget(link)
     }
 }

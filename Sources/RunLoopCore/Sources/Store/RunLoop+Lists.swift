@@ -14,12 +14,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// Takes a link out of its list; one that waits for the end of its source's period waits no more.
     @inline(always)
     func unlist(_ link: SourceLinkPointer) {
         switch link.pointee.list {
         case LinkList.pendingMark: pointee.pending.remove(link)
         case LinkList.parkedMark: pointee.parked.remove(link)
-        case LinkList.heldMark: pointee.held.remove(link)
+        case LinkList.heldMark:
+            link.pointee.list = 0
+            if !link.pointee.isWithdrawn { pointee.waits.remove(link) }
         case LinkList.readyMark: pointee.inboxes.ready.remove(link)
         default: pointee.inboxes.parked.remove(link)
         }

@@ -123,6 +123,7 @@ struct LinkList {
     static var parkedMark: UInt8 { 2 }
     static var readyMark: UInt8 { 3 }
     static var parkedReadyMark: UInt8 { 4 }
+    /// In no list: it is in `RunLoop.waits`.
     static var heldMark: UInt8 { 5 }
 
     mutating func append(_ link: SourceLinkPointer, mark: UInt8) {
