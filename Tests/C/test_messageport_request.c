@@ -291,7 +291,8 @@ RL_TEST(what_was_queued_outlives_its_sender, "S-MSG-24 S-MSG-54",
 
 static void count_outcome(RLMessagePortRef remote, int32_t result, RLDataRef data, void *info) {
     (void)remote, (void)data;
-    ck_assert_int_eq(result, kRLMessagePortBecameInvalidError);
+    /* A begin that found no room has taken some replies. */
+    if (result != kRLMessagePortSuccess) ck_assert_int_eq(result, kRLMessagePortBecameInvalidError);
     ++*(int *)info;
 }
 

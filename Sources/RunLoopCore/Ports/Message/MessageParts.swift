@@ -62,6 +62,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
 
     /// Copies the next part into the next place in turn. nil if that place stays taken for too long, there is no memory for it, or the program has
     /// closed the file.
+    @inline(never)
     func fill(_ number: Int, _ bytes: UnsafeRawPointer, _ left: Int, _ patience: inout PartsPatience) -> OutgoingMessage? {
         let place = number % WireHeader.places
         let offset = WireHeader.offset(ofPlace: place)

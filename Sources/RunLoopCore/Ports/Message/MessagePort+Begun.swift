@@ -216,12 +216,14 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let unused = takeLocked(begun, service)
         unlock()
         unused?.end()
+        if hasLateReplies { MessagePortMonitor.watchLateReplies(self) }
         return true
     }
 
     /// The service, if it is not used any more.
     private func takeLocked(_ begun: BegunRequestPointer, _ service: ReplyServicePointer) -> ReplyServicePointer? {
         pointee.remote.begun.remove(begun)
+        if begun.pointee.state == .waiting { addLateLocked(1) }
         begun.pointee.service = nil
         service.pointee.users -= 1
         guard service.pointee.users == 0 else { return nil }
@@ -245,6 +247,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let unused = takeLocked(begun, service)
         unlock()
         unused?.end()
+        if hasLateReplies { MessagePortMonitor.watchLateReplies(self) }
         begun.finish()
         return true
     }

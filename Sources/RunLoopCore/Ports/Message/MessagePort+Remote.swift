@@ -226,7 +226,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 _ = rl_sys_nanosleep(&pause)
             case .ended: return false
             case .refused(let error):
-                MessagePortPointer.logProblem("RLMessagePort: dropped a reply", error.words, pointee.name)
+                logRefusal("dropped a reply ", error.words, process: nil, user: nil)
                 return false
             case .part(let count): left -= count / WireHeader.placeSize
             case .message: break
@@ -245,6 +245,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return !pointee.remote.begun.isEmpty
     }
 
+    /// Whether there are replies to come that no request waits for. They are read nevertheless, by the next request and by the thread that watches
+    /// ports: a peer that has no room for them serves nothing that was sent after their requests (S-MSG-28).
+    var hasLateReplies: Bool { pointee.lateReplies.load(ordering: .relaxed) > 0 }
+
+    func addLateLocked(_ count: Int32) { pointee.lateReplies.wrappingAdd(count, ordering: .relaxed) }
+
     /// Hands a reply to the request that waits for it. Returns data that no request waits for (S-MSG-28).
     private func handOverLocked(_ message: IncomingMessage, inRunOf frame: RunFramePointer?) -> DataPointer? {
         var waiter = pointee.remote.waiters
@@ -262,7 +268,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     private func handOverBegunLocked(_ message: IncomingMessage) -> DataPointer? {
-        guard let begun = pointee.remote.begun.find(message.header.id), begun.pointee.state == .waiting else { return message.data }
+        guard let begun = pointee.remote.begun.find(message.header.id), begun.pointee.state == .waiting else {
+            // A peer may send more replies than there were requests.
+            if hasLateReplies { addLateLocked(-1) }
+            return message.data
+        }
         guard message.header.number == WireHeader.succeeded, let data = message.data else {
             completeLocked(begun, .failed)
             return message.data

@@ -48,6 +48,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return code == MessagePortCode.success ? awaitReply(waiter, loop, ModeName(mode), request.receiveTimeout) : code
         }
         let data = dequeueWaiter(waiter, mayReuse: true)
+        if hasLateReplies { MessagePortMonitor.watchLateReplies(self) }
         release()
         if code == MessagePortCode.success { return (code, data) }
         data?.release()
@@ -66,7 +67,20 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     // MARK: Sending
 
+    /// Sends a request with the id of one that waits, or 0.
     func transmit(_ request: MessageRequest, id: UInt32) -> Int32 {
+        if hasLateReplies && !takeReplies(inRunOf: nil) { connectionEnded() }
+        let code = transmitOnce(request, id)
+        if code != MessagePortCode.success && id != 0 {
+            // There is no reply to it, and it is still going to be counted.
+            lock()
+            addLateLocked(-1)
+            unlock()
+        }
+        return code
+    }
+
+    private func transmitOnce(_ request: MessageRequest, _ id: UInt32) -> Int32 {
         let header = WireHeader(
             kind: .request, flags: id != 0 ? WireHeader.wantsReply : 0, id: id, number: request.msgid,
             length: UInt64(request.bytes == nil ? 0 : request.length), descriptors: UInt32(request.descriptorCount))
@@ -146,17 +160,22 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return 0
     }
 
-    /// The queue was full: waits for room, and takes replies meanwhile, because a peer that cannot send them takes no messages.
+    /// The queue was full: waits for room, and takes replies meanwhile, whatever the time, because a peer that cannot send them takes no messages.
+    @inline(never)
     private func sendWhenThereIsRoom(_ message: inout OutgoingMessage, _ connection: Int32, _ deadline: SendDeadline) -> Int32 {
-        while let milliseconds = deadline.left {
-            let ready = rl_wait_ready(connection, Int16(POLLOUT | POLLIN), milliseconds)
-            if ready & Int16(POLLIN) != 0 && !takeReplies(inRunOf: nil) { return EPIPE }
-            if ready != 0 {
-                let error = message.send(to: connection)
-                if error != EAGAIN { return error }
+        // poll(2) reports a local socket once three quarters of its queue are free, and there is room before. So there is an attempt after each
+        // slice of the time, and one at its end.
+        var slice: Int32 = 1
+        while true {
+            guard takeReplies(inRunOf: nil) else { return EPIPE }
+            let left = deadline.left
+            if let left {
+                _ = rl_wait_ready(connection, Int16(POLLOUT | POLLIN), left < 0 ? slice : Swift.min(slice, left))
+                slice = Swift.min(2 * slice, 64)
             }
+            let error = message.send(to: connection)
+            if error != EAGAIN || left == nil { return error }
         }
-        return EAGAIN
     }
 
     // MARK: Waiting
@@ -212,6 +231,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// The thread that waited has ended.
     func abandon(_ waiter: ReplyWaiterPointer) {
         dequeueWaiter(waiter, mayReuse: false)?.release()
+        if hasLateReplies { MessagePortMonitor.watchLateReplies(self) }
         release()
     }
 
@@ -225,6 +245,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             while let current = other, current.pointee.next != waiter { other = current.pointee.next }
             other?.pointee.next = waiter.pointee.next
         }
+        if waiter.pointee.state == .waiting { addLateLocked(1) }
         let data = waiter.pointee.data
         // One whose source was signalled would end the next request's first run for nothing.
         let isReusable = mayReuse && isValid && pointee.remote.idleWaiter == nil && !waiter.pointee.arrival.isSignalled

@@ -242,7 +242,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
     }
 
-    private func logRefusal(_ what: StaticString, _ why: StaticString, process: pid_t?, user: uid_t?) {
+    /// The caller may have a hold on the memory alone: a port that is valid under the table's lock still has its name.
+    @inline(never)
+    func logRefusal(_ what: StaticString, _ why: StaticString, process: pid_t?, user: uid_t?) {
         var text = TextBuffer()
         text.append("RLMessagePort: ", what)
         text.append(why)
@@ -254,7 +256,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         }
         text.append(", port ")
         MessagePortTable.lock()
-        if let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("without a name") }
+        if isValid, let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("without a name") }
         MessagePortTable.unlock()
         Log.line(&text)
         text.free()

@@ -26,6 +26,8 @@ struct MessagePort: ~Copyable, Listed {
     let isRemote: Bool
     /// `Trace.generation` of the last trace that has its name. Relaxed: a name may be there twice.
     let traceGeneration: Atomic<UInt32>
+    /// Of a remote port: how many replies have not come yet for which no request waits any more. Changed under `lock` and read without it, relaxed.
+    let lateReplies: Atomic<Int32>
     /// The name; nil for none. Changed under the table's lock and the port's; that of a remote port never changes. Those that the
     /// port had before follow it, since threads may read what GetName returned.
     var name: MessagePortName?
@@ -87,8 +89,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let port = makeRecord(MessagePort.self)
         port.initialize(to: MessagePort(
             header: ObjectHeader(type: Atomic(0), references: Atomic(0)), state: Atomic(0), holds: Atomic(1), lock: Lock.free(),
-            invalidationCallBack: Atomic(0), isRemote: isRemote, traceGeneration: Atomic(0), name: name, entry: MessagePortEntry(), next: nil, previous: nil, source: nil, scratch: nil,
-            local: LocalEnd(), remote: RemoteEnd()))
+            invalidationCallBack: Atomic(0), isRemote: isRemote, traceGeneration: Atomic(0), lateReplies: Atomic(0), name: name,
+            entry: MessagePortEntry(), next: nil, previous: nil, source: nil, scratch: nil, local: LocalEnd(), remote: RemoteEnd()))
         port.initializeHeader()
         return port
     }

@@ -2,9 +2,9 @@
 import CRunLoopLinux
 import Synchronization
 
-/// The thread that notices the end of a peer while no thread uses the remote port (S-MSG-36). There is one while there are remote
-/// ports with an invalidation callback, which makes the moment visible; a port without one finds out when it is asked. The record is
-/// a part of the table, whose lock guards it.
+/// The thread that notices the end of a peer while no thread uses the remote port (S-MSG-36), and reads the replies that no request waits for
+/// any more (S-MSG-28). There is one while there are remote ports with an invalidation callback, which makes the moment visible, or with a
+/// request that ended before its reply came; any other port finds out when it is asked. The record is a part of the table, whose lock guards it.
 ///
 /// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second, and each time tries again.
 ///
@@ -31,6 +31,15 @@ struct MessagePortMonitor {
         unlockWatched()
     }
 
+    /// Any thread. From now on late replies are read as they come.
+    @inline(never)
+    static func watchLateReplies(_ port: MessagePortPointer) {
+        MessagePortTable.lock()
+        MessagePortTable.shared.pointee.monitor.add(port)
+        MessagePortTable.shared.pointee.monitor.arm(port)
+        unlockWatched()
+    }
+
     /// The port became invalid.
     static func forget(_ port: MessagePortPointer) {
         guard port.pointee.isRemote else { return }
@@ -45,7 +54,7 @@ struct MessagePortMonitor {
         let isWatched = MessagePortTable.shared.pointee.monitor.startThread()
         MessagePortTable.unlock()
         if !isWatched {
-            Log.once(.noMessagePortMonitor, "RLMessagePortSetInvalidationCallBack", ": no thread to watch for the end of peers")
+            Log.once(.noMessagePortMonitor, "RLMessagePort", ": no thread to watch for the end of peers and late replies")
         }
     }
 
@@ -77,9 +86,12 @@ struct MessagePortMonitor {
     /// The port's lock is held, and it is valid.
     @inline(never)
     private static func register(_ port: MessagePortPointer, in set: EpollSet) {
-        let token = UInt64(UInt(bitPattern: port))
-        let isWatched = rl_epoll_ctl(set.descriptor, EPOLL_CTL_ADD, port.pointee.remote.connection, RL_EPOLLRDHUP | RL_EPOLLONESHOT, token) == 0
-        port.pointee.remote.watchedBy = isWatched ? set.serial : 0
+        port.pointee.remote.watchedBy = tell(set, EPOLL_CTL_ADD, port) ? set.serial : 0
+    }
+
+    private static func tell(_ set: EpollSet, _ operation: Int32, _ port: MessagePortPointer) -> Bool {
+        let events = RL_EPOLLRDHUP | RL_EPOLLONESHOT | (port.hasLateReplies ? EPOLLIN.rawValue : 0)
+        return rl_epoll_ctl(set.descriptor, operation, port.pointee.remote.connection, events, UInt64(UInt(bitPattern: port))) == 0
     }
 
     /// Whether there still are ports, or all of them, that the set cannot watch.
@@ -100,6 +112,16 @@ struct MessagePortMonitor {
             if isPolled(port) { polled += 1 }
         }
         return polled == 0
+    }
+
+    /// Has the set report the connection once more: its end, and what comes while replies are late. Nothing if the set does not have it, or there is
+    /// no such port any more.
+    private func arm(_ port: MessagePortPointer) {
+        guard ports.find(UInt(bitPattern: port), isKeyed: false) != 0, !isPolled(port) else { return }
+        port.lock()
+        // An invalid one is about to be forgotten.
+        if port.isValid { _ = MessagePortMonitor.tell(set, EPOLL_CTL_MOD, port) }
+        port.unlock()
     }
 
     private mutating func remove(_ port: MessagePortPointer) {
@@ -140,7 +162,7 @@ struct MessagePortMonitor {
             if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
             let polls = MessagePortTable.shared.pointee.monitor.mustPoll()
             let set = MessagePortTable.shared.pointee.monitor.set
-            let port = findEndedLocked(polls ? nil : token)
+            let port = findToLookAtLocked(token, polls)
             MessagePortTable.unlock()
             token = 0
             if let port {
@@ -164,36 +186,44 @@ struct MessagePortMonitor {
         return false
     }
 
-    /// A watched port whose peer is gone, with one more reference: the one with that token, nil for any. A token is the address that a port
-    /// had; by now its memory may be another's.
-    private static func findEndedLocked(_ token: UInt64?) -> MessagePortPointer? {
-        guard let token else { return MessagePortTable.shared.pointee.ports.first { hasEndedLocked($0) } }
-        return MessagePortPointer(bitPattern: UInt(token)).flatMap { hasEndedLocked($0) ? $0 : nil }
+    /// A watched port whose peer is gone or that has late replies, with a hold on its memory: the one with that token, or any. A token is the
+    /// address that a port had; by now its memory may be another's.
+    private static func findToLookAtLocked(_ token: UInt64, _ isAny: Bool) -> MessagePortPointer? {
+        let reported = MessagePortPointer(bitPattern: UInt(token))
+        if !isAny, let reported, isToLookAtLocked(reported) { return reported }
+        // Another thread has read what the set has reported, or it is found now.
+        if let reported { MessagePortTable.shared.pointee.monitor.arm(reported) }
+        return isAny ? MessagePortTable.shared.pointee.ports.first { isToLookAtLocked($0) } : nil
     }
 
-    /// A port that is well gets no reference: its last release is to be the client's.
+    /// A port gets no reference: its last release is to be the client's.
     @inline(never)
-    private static func hasEndedLocked(_ port: MessagePortPointer) -> Bool {
+    private static func isToLookAtLocked(_ port: MessagePortPointer) -> Bool {
         guard MessagePortTable.shared.pointee.monitor.ports.find(UInt(bitPattern: port), isKeyed: false) != 0 else { return false }
         port.lock()
+        defer { port.unlock() }
         // While it is valid its connection is open.
-        let isEnded = port.isValid && rl_has_ended(port.pointee.remote.connection)
-        port.unlock()
-        return isEnded && port.tryRetain()
+        guard port.isValid, rl_has_ended(port.pointee.remote.connection) || port.hasLateReplies && rl_is_readable(port.pointee.remote.connection)
+        else { return false }
+        port.holdMemory()
+        return true
     }
 
-    /// Calls the client, also in the release of the last reference.
+    /// Calls the client if the port ends.
     @inline(never)
     private static func look(_ port: MessagePortPointer, _ number: UInt32) {
         var look = PeerLook(port: port, thread: number)
         withUnsafeMutablePointer(to: &look) { look in
             callOutGuarded(
-                {
-                    let look = UnsafeMutableRawPointer($0!).cast(to: PeerLook.self)
-                    look.pointee.port!.connectionEnded()
-                    look.release()
-                }, look, { UnsafeMutableRawPointer($0!).cast(to: PeerLook.self).threadEnds() }, look)
+                { UnsafeMutableRawPointer($0!).cast(to: PeerLook.self).take() }, look,
+                { UnsafeMutableRawPointer($0!).cast(to: PeerLook.self).threadEnds() }, look)
         }
+    }
+
+    fileprivate static func watchFurther(_ port: MessagePortPointer) {
+        MessagePortTable.lock()
+        MessagePortTable.shared.pointee.monitor.arm(port)
+        MessagePortTable.unlock()
     }
 
     /// A client's function ends the thread of that number: another one takes its place.
@@ -216,17 +246,31 @@ struct MessagePortMonitor {
 
 /// A look at a port, in the frame of the thread that watches.
 private struct PeerLook {
-    /// With a reference.
+    /// With a hold on its memory.
     var port: MessagePortPointer?
+    /// And with a reference.
+    var isRetained = false
     let thread: UInt32
 }
 
 extension UnsafeMutablePointer where Pointee == PeerLook {
-    /// Gives the reference back, before a function that this calls can end the thread.
+    fileprivate func take() {
+        let port = pointee.port!
+        if port.takeReplies(inRunOf: nil) {
+            MessagePortMonitor.watchFurther(port)
+        } else if port.tryRetain() {
+            pointee.isRetained = true
+            port.connectionEnded()
+        }
+        release()
+    }
+
+    /// Once, also if what the release of the port calls ends the thread: then the memory is kept for ever.
     fileprivate func release() {
-        let port = pointee.port
+        guard let port = pointee.port else { return }
         pointee.port = nil
-        port?.release()
+        if pointee.isRetained { port.release() }
+        port.releaseMemory()
     }
 
     fileprivate func threadEnds() {

@@ -114,6 +114,7 @@ struct IncomingMessage {
     }
 
     /// Takes one datagram from a socket. `scratch` has room for the longest; `partial` is the connection's, `held` the port's.
+    @inline(never)
     static func receive(
         from socket: Int32, by receiver: WireReceiver, scratch: UnsafeMutablePointer<UInt8>, partial: inout PartialMessage,
         held: inout HeldByParts

@@ -78,6 +78,7 @@ enum WireError {
     case memory
 
     /// The reason for a log line.
+    @inline(never)
     var words: StaticString {
         switch self {
         case .tooShort: "shorter than a header"

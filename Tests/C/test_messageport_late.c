@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Clients that wait no more: replies that come late, and room that comes little by little. */
+#define _GNU_SOURCE
+#include "messageport_raw.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static bool refuses_threads;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
+    if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
+#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* They must know of every thread. */
+    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    return __interceptor_pthread_create(thread, attributes, body, argument);
+#else
+    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
+    return found(thread, attributes, body, argument);
+#endif
+}
+
+/* More replies than a queue holds, and messages that come after them. */
+enum { ASKED = 40, TOLD = 20 };
+
+static Gate is_idle = GATE_INITIALIZER;
+static int told;
+static RLDataRef serve_late(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    static char bytes[30000];
+    (void)port, (void)data, (void)info;
+    if (msgid == 2) {
+        __atomic_add_fetch(&told, 1, __ATOMIC_SEQ_CST);
+        return NULL;
+    }
+    gate_wait(&is_idle);
+    return RLDataCreate(bytes, sizeof bytes);
+}
+
+static Gate is_there = GATE_INITIALIZER, is_done = GATE_INITIALIZER;
+static void serve_until_done(void *argument) {
+    (void)argument;
+    RLMessagePortRef port = RLMessagePortCreateLocal(port_name("late"), serve_late, NULL, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    gate_open(&is_there);
+    while (!gate_is_open(&is_done)) RLRunInMode(kRLDefaultMode, 0.01, true);
+    RLMessagePortInvalidate(port);
+    RLRelease(source);
+    RLRelease(port);
+}
+static Thread *start_late_server(RLMessagePortRef *remote) {
+    Thread *server = thread_start(serve_until_done, NULL);
+    gate_wait(&is_there);
+    *remote = RLMessagePortCreateRemote(port_name("late"));
+    return server;
+}
+static void end_late_server(Thread *server, RLMessagePortRef remote) {
+    gate_open(&is_done);
+    thread_join(server);
+    RLRelease(remote);
+}
+static void tell(RLMessagePortRef remote, double timeout) {
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 2, "x", 1, timeout, 0, NULL, NULL), kRLMessagePortSuccess);
+}
+static void ask_without_patience(RLMessagePortRef remote) {
+    for (int i = 0; i < ASKED; i++)
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, NULL, 0, 60, 0, "m", NULL), kRLMessagePortReceiveTimeout);
+}
+
+RL_TEST(late_replies_are_read_by_an_idle_client, "S-MSG-28 S-MSG-24",
+        "More late replies than the queue holds keep no message from being served, though the client does nothing any more") {
+    RLMessagePortRef remote;
+    Thread *server = start_late_server(&remote);
+    ask_without_patience(remote);
+    for (int i = 0; i < TOLD; i++) tell(remote, 60);
+    gate_open(&is_idle);
+    wait_until_count(&told, TOLD);
+    /* The port is as good as new. */
+    for (int i = 0; i < ASKED; i++) {
+        RLDataRef reply = NULL;
+        ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, NULL, 0, 60, 60, "m", &reply), kRLMessagePortSuccess);
+        ck_assert_int_eq(RLDataGetLength(reply), 30000);
+        RLRelease(reply);
+    }
+    end_late_server(server, remote);
+}
+
+static void no_outcome(RLMessagePortRef port, int32_t result, RLDataRef data, void *info) {
+    (void)port, (void)result, (void)data, (void)info;
+    ck_abort_msg("a cancelled request has an outcome");
+}
+RL_TEST(replies_to_cancelled_requests_are_read, "S-MSG-50 S-MSG-24",
+        "So it is with replies to begun requests that were cancelled") {
+    RLMessagePortRef remote;
+    Thread *server = start_late_server(&remote);
+    for (int i = 0; i < ASKED; i++) {
+        uint32_t number;
+        ck_assert_int_eq(
+            RLMessagePortBeginRequest(remote, 1, NULL, 0, NULL, 0, 60, RLGetCurrent(), "m", no_outcome, NULL, &number),
+            kRLMessagePortSuccess);
+        ck_assert(RLMessagePortCancelRequest(remote, number));
+    }
+    for (int i = 0; i < TOLD; i++) tell(remote, 60);
+    gate_open(&is_idle);
+    wait_until_count(&told, TOLD);
+    end_late_server(server, remote);
+}
+
+RL_TEST(without_a_thread_the_next_request_reads_late_replies, "S-MSG-28 S-MSG-46",
+        "If no thread can be made to read late replies, that is logged once and each later request reads those that have come") {
+    RLMessagePortRef remote;
+    log_capture();
+    Thread *server = start_late_server(&remote);
+    __atomic_store_n(&refuses_threads, true, __ATOMIC_SEQ_CST);
+    ask_without_patience(remote);
+    ck_assert_int_eq(log_count(), 1);
+    gate_open(&is_idle);
+    int sent = 0;
+    while (__atomic_load_n(&told, __ATOMIC_SEQ_CST) == 0) {
+        if (RLMessagePortSendRequest(remote, 2, "x", 1, 0, 0, NULL, NULL) == kRLMessagePortSuccess) sent++;
+        take_time(0.001);
+    }
+    wait_until_count(&told, sent);
+    __atomic_store_n(&refuses_threads, false, __ATOMIC_SEQ_CST);
+    end_late_server(server, remote);
+}
+
+static int sent;
+static void send_many(void *argument) {
+    for (int i = 0; i < 20; i++) {
+        tell(argument, 60);
+        __atomic_add_fetch(&sent, 1, __ATOMIC_SEQ_CST);
+    }
+}
+RL_TEST(little_room_is_used, "S-MSG-23",
+        "A sender that waits for room goes on as soon as there is room for its message, long before the receiver has taken most of the queue") {
+    use_own_directory();
+    int listener = listen_raw("little"), memory;
+    Header header;
+    RLMessagePortRef remote = RLMessagePortCreateRemote("little");
+    int connection = accept(listener, NULL, NULL);
+    while (RLMessagePortSendRequest(remote, 2, "x", 1, 0, 0, NULL, NULL) == kRLMessagePortSuccess) continue;
+    Thread *sender = thread_start(send_many, remote);
+    for (int i = 1; i <= 20; i++) {
+        ck_assert_int_gt(receive_raw(connection, &header, &memory), 0);
+        wait_until_count(&sent, i);
+    }
+    thread_join(sender);
+    close(connection);
+    unlisten_raw(listener, "little");
+    RLRelease(remote);
+    remove_own_directory();
+}
