@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
@@ -76,9 +77,9 @@ short rl_wait_ready(int socket, short events, int milliseconds) {
     return events;
 }
 
-bool rl_is_all_taken(int socket) {
+int rl_queued_room(int socket) {
     int bytes;
-    return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes == 0;
+    return ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : INT_MAX;
 }
 
 long rl_most_connections(void) {

@@ -154,3 +154,41 @@ RL_TEST(little_room_is_used, "S-MSG-23",
     RLRelease(remote);
     remove_own_directory();
 }
+
+static RLDataRef reply_long_or_short(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)data, (void)info;
+    static const char short_reply[1000];
+    if (msgid == 2) return RLDataCreate(short_reply, sizeof short_reply);
+    char *bytes = calloc(1, (size_t)65 << 20);
+    RLDataRef reply = RLDataCreate(bytes, (size_t)65 << 20);
+    free(bytes);
+    return reply;
+}
+static void ask_raw(int fd, int32_t msgid) {
+    Header header = header_of(2, 1, 0);
+    header.flags = 2;
+    header.number = msgid;
+    send_raw(fd, header, "");
+    expect_run("m", 60, true, HandledSource);
+}
+RL_TEST(what_a_peer_has_taken_is_not_unread, "S-MSG-42",
+        "A peer that always leaves a few long replies in its queue, and short ones between them, gets each of them, whatever their sum") {
+    use_own_directory();
+    RLMessagePortRef port = RLMessagePortCreateLocal("unread", reply_long_or_short, NULL, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    int fd = greet_raw("unread");
+    ask_raw(fd, 1);
+    for (int i = 0; i < 60; i++) {
+        Header header;
+        int memory;
+        ask_raw(fd, i % 2 ? 1 : 2);
+        ck_assert_int_gt(receive_raw(fd, &header, &memory), 0);
+        ck_assert_int_eq(header.number, 0);
+        if (memory >= 0) close(memory);
+    }
+    close(fd);
+    RLRelease(source);
+    RLRelease(port);
+    remove_own_directory();
+}

@@ -80,8 +80,8 @@ bool rl_is_readable(int socket) __attribute__((visibility("hidden")));
 /* What of the events of poll(2) there is, after such a wait. Where poll is refused, as with a limit of no descriptors, all of them,
  * at most a hundredth of a second later: who asks makes calls that do not wait. */
 short rl_wait_ready(int socket, short events, int milliseconds) __attribute__((visibility("hidden")));
-/* Whether the other end has taken everything that was sent. */
-bool rl_is_all_taken(int socket) __attribute__((visibility("hidden")));
+/* The room, as the kernel counts it, of what the other end has not taken. */
+int rl_queued_room(int socket) __attribute__((visibility("hidden")));
 /* How many connections a port takes: half of the numbers that the process may have. */
 long rl_most_connections(void) __attribute__((visibility("hidden")));
 

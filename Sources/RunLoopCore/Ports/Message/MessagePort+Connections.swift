@@ -170,18 +170,26 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// a peer that asks and does not take the replies would otherwise hold ever more of this process's memory.
     @inline(never)
     private func sendLocked(_ place: Int, _ message: inout OutgoingMessage) -> Int32 {
-        let descriptor = pointee.local.connections![place].descriptor
-        let length = message.sealedLength
-        if length > 0 && rl_is_all_taken(descriptor) { pointee.local.connections![place].unread = 0 }
-        let unread = pointee.local.connections![place].unread
-        if length == 0 || unread == 0 || unread + length <= WireHeader.lengthLimit {
-            let error = message.send(to: descriptor)
-            if error == 0 { pointee.local.connections![place].unread += length }
-            if error == 0 || error == EAGAIN || error == EPIPE || error == ECONNRESET { return error }
-        }
+        let error = sendNotedLocked(place, &message)
+        if error == 0 || error == EAGAIN || error == EPIPE || error == ECONNRESET { return error }
         message.finish()
         message = OutgoingMessage(WireHeader.failed(message.request), bytes: nil)
-        return message.send(to: descriptor)
+        return sendNotedLocked(place, &message)
+    }
+
+    /// Sends a datagram within the limit, and notes what of it is to be known later.
+    @inline(never)
+    private func sendNotedLocked(_ place: Int, _ message: inout OutgoingMessage) -> Int32 {
+        let descriptor = pointee.local.connections![place].descriptor
+        let isNoted = message.sealedLength > 0 || !pointee.local.connections![place].unread.isEmpty
+        guard isNoted else { return message.send(to: descriptor) }
+        let before = Int(rl_queued_room(descriptor))
+        guard pointee.local.connections![place].unread.hasRoom(for: message.sealedLength, queued: before) else { return ENOBUFS }
+        let error = message.send(to: descriptor)
+        if error == 0 {
+            pointee.local.connections![place].unread.add(message.sealedLength, room: Int(rl_queued_room(descriptor)) - before)
+        }
+        return error
     }
 
     /// Sends a prepared reply, or keeps it until there is room. The data stay the caller's.
@@ -217,7 +225,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             if pointee.local.connections![place].kept != nil { pointee.local.keptCount += 1 }
         }
         guard let kept = pointee.local.connections![place].kept, !kept.pointee.isBusy, kept.isEmpty,
-            first.send(to: pointee.local.connections![place].descriptor) == 0
+            sendNotedLocked(place, &first) == 0
         else {
             unlock()
             return false
@@ -242,9 +250,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             guard var part = kept.fill(number, bytes + done, length - done, &patience) else { break }
             lock()
             var error = ECONNRESET
-            if isValid, let place = placeLocked(token: token) {
-                error = part.send(to: pointee.local.connections![place].descriptor)
-            }
+            if isValid, let place = placeLocked(token: token) { error = sendNotedLocked(place, &part) }
             unlock()
             if error != 0 {
                 kept.takeBack(part)
@@ -315,6 +321,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     func forgetRepliesLocked(_ place: Int) {
+        pointee.local.connections![place].unread.removeAll()
         while pointee.local.connections![place].replies != nil { dropReplyLocked(place) }
     }
 }

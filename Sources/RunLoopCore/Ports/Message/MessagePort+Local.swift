@@ -51,8 +51,7 @@ struct MessageConnection {
     var partial = PartialMessage()
     /// Memory for long replies, made by the first.
     var kept: KeptMemoryPointer?
-    /// Bytes of sealed memory that were sent since the peer had last taken everything.
-    var unread = 0
+    var unread = UnreadReplies()
     /// While the place is free: the next free one, or -1.
     var nextFree = -1
 }
