@@ -67,11 +67,10 @@ void *rl_map_kept(int file, size_t length) {
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-void *rl_map_addresses(size_t length) {
-    void *pages = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-    syscall(SYS_madvise, pages, length, MADV_HUGEPAGE);
-    return pages;
+void *rl_grow_mapping(void *pages, size_t length, size_t grown) {
+    void *new = pages ? mremap(pages, length, grown, MREMAP_MAYMOVE)
+                      : mmap(NULL, grown, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (new == MAP_FAILED) return NULL;
+    if (!pages) syscall(SYS_madvise, new, grown, MADV_HUGEPAGE);
+    return new;
 }
-
-bool rl_open_addresses(void *pages, size_t length) { return mprotect(pages, length, PROT_READ | PROT_WRITE) == 0; }

@@ -88,6 +88,47 @@ RL_TEST(hollow_memory_costs_nothing, "S-MSG-42 S-MSG-18",
     remove_own_directory();
 }
 
+/* The addresses that this process has, in MiB. */
+static long own_addresses(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages / 256;
+}
+
+RL_TEST(begun_messages_take_few_addresses, "S-MSG-42 S-MSG-43",
+        "The length that a message in parts announces takes no addresses: they grow with what arrives, and the message is whole in the end") {
+    enum { PEERS = 16 };
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("addresses");
+    int memory = kept_memory(4096 + 8 * 512 * 1024, 0, "x"), fds[PEERS];
+    serve_all();
+    long before = own_addresses();
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = greet_raw("addresses");
+        begin_parts(fds[i], 0x60000000);
+        send_memory(fds[i], part_of(8, 0, place_size), memory);
+        serve_all();
+    }
+    ck_assert_int_lt(own_addresses(), before + 16 * PEERS);
+    for (int i = 0; i < PEERS; i++) close(fds[i]);
+    RLMessagePortRef remote = RLMessagePortCreateRemote("addresses");
+    char *bytes = malloc(40 * MIB + 5);
+    unsigned sum = 0;
+    for (size_t at = 0; at < 40 * MIB + 5; at++) bytes[at] = (char)(at / 4096 * 7);
+    for (size_t at = 0; at < 40 * MIB + 5; at += 4096) sum += (unsigned char)bytes[at];
+    RLDataRef reply = NULL;
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, bytes, 40 * MIB + 5, 60, 60, "m", &reply), kRLMessagePortSuccess);
+    ck_assert_mem_eq(RLDataGetBytePtr(reply), &sum, sizeof sum);
+    free(bytes);
+    RLRelease(reply);
+    RLRelease(remote);
+    RLRelease(port);
+    close(memory);
+    remove_own_directory();
+}
+
 static bool send_part_if_room(int fd, int memory) {
     Header header = part_of(8, 0, place_size);
     char control[CMSG_SPACE(sizeof(int))] = {0};

@@ -116,10 +116,9 @@ void *rl_map_file(int file, size_t length) __attribute__((visibility("hidden")))
 /* The same for reading and writing. */
 void *rl_map_kept(int file, size_t length) __attribute__((visibility("hidden")));
 
-/* Reserves addresses without memory; NULL without room. */
-void *rl_map_addresses(size_t length) __attribute__((visibility("hidden")));
-/* Lets the first of them have memory, zeroed, as they are touched, in large pages where possible. */
-bool rl_open_addresses(void *pages, size_t length) __attribute__((visibility("hidden")));
+/* Memory for so many bytes, zeroed, that is taken as they are touched, in large pages where possible: new, with NULL, or what there is with its
+ * contents, perhaps at other addresses. NULL without room; what there is stays as it is then. */
+void *rl_grow_mapping(void *pages, size_t length, size_t grown) __attribute__((visibility("hidden")));
 
 /* Opens, makes and locks a lock file; flopen(3bsd). -1 with EWOULDBLOCK if it is held already. */
 int rl_lock_file(const char *path) __attribute__((visibility("hidden")));

@@ -7,8 +7,8 @@ struct Data: ~Copyable {
     let header: ObjectHeader
     /// Fixed once other code has the object.
     var length: Int
-    /// Pages of a file, unmapped with the object; nil: the bytes follow the record.
-    let mapping: UnsafeMutableRawPointer?
+    /// Pages of a file, or of their own, unmapped with the object; nil: the bytes follow the record.
+    fileprivate(set) var mapping: UnsafeMutableRawPointer?
 }
 
 typealias DataPointer = UnsafeMutablePointer<Data>
@@ -71,20 +71,22 @@ extension UnsafeMutablePointer where Pointee == Data {
     static func growing(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
         let room = Swift.min(length, count * 4)
         guard room >= largePage else { return makeRoom(room).map { ($0, room) } }
-        // Addresses for all bytes, so that large pages need not move; memory only for those that arrive.
-        guard let addresses = rl_map_addresses(length) else { return nil }
-        let data = make(mapping: addresses, length)
-        if let grown = data.grown(length, for: count) { return grown }
-        data.release()
-        return nil
+        let whole = wholePages(room, of: length)
+        return rl_grow_mapping(nil, 0, whole).map { (make(mapping: $0, whole), whole) }
     }
+
+    private static func wholePages(_ room: Int, of length: Int) -> Int { Swift.min(length, (room + largePage - 1) & -largePage) }
 
     /// The same data with room for the first `count` bytes. nil if there is none; the data are unchanged then.
     func grown(_ length: Int, for count: Int) -> (data: DataPointer, room: Int)? {
         var room = Swift.min(length, count * 4)
         if let mapping = pointee.mapping {
-            room = Swift.min(length, (room + largePage - 1) & -largePage)
-            return rl_open_addresses(mapping, room) ? (self, room) : nil
+            room = DataPointer.wholePages(room, of: length)
+            // The addresses grow with what has arrived, for they may be limited too (RLIMIT_AS). Pages that move are not copied.
+            guard let moved = rl_grow_mapping(mapping, pointee.length, room) else { return nil }
+            pointee.mapping = moved
+            pointee.length = room
+            return (self, room)
         }
         guard let memory = realloc(UnsafeMutableRawPointer(self), MemoryLayout<Data>.stride + room) else { return nil }
         let data = memory.assumingMemoryBound(to: Data.self)
