@@ -129,6 +129,54 @@ RL_TEST(begun_messages_take_few_addresses, "S-MSG-42 S-MSG-43",
     remove_own_directory();
 }
 
+/* A peer whose greeting is not of this protocol. */
+static void greet_with_garbage(const char *name) {
+    int fd = connect_raw(name);
+    ck_assert_int_eq(send(fd, "garbage", 7, MSG_NOSIGNAL), 7);
+    serve_all();
+    ck_assert(is_closed(fd));
+    close(fd);
+}
+RL_TEST(refusals_are_logged_a_few_times, "S-MSG-18 S-MSG-42",
+        "However many messages a port refuses, a few lines a second tell of them, and a later line says how many were not logged") {
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("garbage");
+    log_capture();
+    double end = RLAbsoluteTimeGetCurrent();
+    int refused = 0;
+    for (; refused < 300; refused++) greet_with_garbage("garbage");
+    end = RLAbsoluteTimeGetCurrent() - end;
+    ck_assert_int_le(log_count(), 16 * ((int)end + 2));
+    while (!strstr(log_text(), "and more that were not logged: ")) {
+        greet_with_garbage("garbage");
+        take_time(0.001);
+    }
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(refusals_do_not_wait_for_standard_error, "S-MSG-18 S-MSG-42",
+        "A port whose process has a full pipe for standard error refuses messages without waiting for room there") {
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("pipe");
+    int ends[2], standard_error = dup(STDERR_FILENO);
+    make_pipe(ends);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    for (char byte = 'x'; write(ends[1], &byte, 1) == 1;) continue;
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    greet_with_garbage("pipe");
+    dup2(standard_error, STDERR_FILENO);
+    log_capture();
+    greet_with_garbage("pipe");
+    ck_assert_ptr_nonnull(strstr(log_text(), "not logged: 1"));
+    close(ends[0]);
+    close(ends[1]);
+    close(standard_error);
+    RLRelease(port);
+    remove_own_directory();
+}
+
 static bool send_part_if_room(int fd, int memory) {
     Header header = part_of(8, 0, place_size);
     char control[CMSG_SPACE(sizeof(int))] = {0};

@@ -43,8 +43,10 @@ enum Log {
         text.free()
     }
 
-    /// Passes a line to the handler. No lock is held while it runs, and none may be held by the caller.
-    static func line(_ text: inout TextBuffer) {
+    /// Passes a line to the handler. No lock is held while it runs, and none may be held by the caller. False if the line may not wait for room on
+    /// standard error and there is none.
+    @discardableResult
+    static func line(_ text: inout TextBuffer, mayWait: Bool = true) -> Bool {
         process.pointee.logLock.lockWord()
         let handler = process.pointee.logHandler
         let info = process.pointee.logInfo
@@ -52,10 +54,12 @@ enum Log {
         if let handler {
             callOutLogHandler(handler, text.terminated(), info)
         } else {
+            guard mayWait || rl_wait_ready(STDERR_FILENO, Int16(POLLOUT), 0) != 0 else { return false }
             text.append("\n")
             // One write per line: lines of several threads and processes do not mix.
             rl_write_line(STDERR_FILENO, text.bytes, text.count)
         }
+        return true
     }
 
     static func setHandler(_ handler: LogHandler?, _ info: UnsafeMutableRawPointer?) {

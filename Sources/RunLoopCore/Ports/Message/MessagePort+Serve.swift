@@ -2,6 +2,34 @@
 import CRunLoopLinux
 import Synchronization
 
+/// So many lines of a port tell of what was refused, for its peers decide how much there is. The zero value has told nothing.
+struct RefusalLimit {
+    private var second: Int64 = 0
+    private var lines = 0
+    /// Refusals that no line has told of.
+    var omitted = 0
+
+    init() {}
+
+    static var linesPerSecond: Int { 16 }
+
+    /// How many refusals the line is to tell of besides its own; nil: there is to be none.
+    mutating func admit() -> Int? {
+        let now = Clock.now() / 1_000_000_000
+        if now != second {
+            second = now
+            lines = 0
+        }
+        lines += 1
+        guard lines <= RefusalLimit.linesPerSecond else {
+            omitted += 1
+            return nil
+        }
+        defer { omitted = 0 }
+        return omitted
+    }
+}
+
 /// Serving a local port on the loop's thread, or on a thread of the queue: one message per pass (S-MSG-13).
 extension UnsafeMutablePointer where Pointee == MessagePort {
     /// The result of one look at the set.
@@ -245,6 +273,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// The caller may have a hold on the memory alone: a port that is valid under the table's lock still has its name.
     @inline(never)
     func logRefusal(_ what: StaticString, _ why: StaticString, process: pid_t?, user: uid_t?) {
+        lock()
+        let omitted = pointee.refusals.admit()
+        unlock()
+        guard let omitted else { return }
         var text = TextBuffer()
         text.append("RLMessagePort: ", what)
         text.append(why)
@@ -258,7 +290,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         MessagePortTable.lock()
         if isValid, let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("without a name") }
         MessagePortTable.unlock()
-        Log.line(&text)
+        if omitted > 0 { text.append(", and more that were not logged: ", omitted) }
+        if !Log.line(&text, mayWait: false) {
+            lock()
+            pointee.refusals.omitted += omitted + 1
+            unlock()
+        }
         text.free()
     }
 }

@@ -41,6 +41,7 @@ struct MessagePort: ~Copyable, Listed {
     var scratch: UnsafeMutablePointer<UInt8>?
     /// Guarded by `lock`.
     var held = HeldByParts()
+    var refusals = RefusalLimit()
     var local: LocalEnd
     var remote: RemoteEnd
 }
