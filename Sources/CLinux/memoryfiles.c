@@ -53,12 +53,10 @@ bool rl_holds(int file, size_t length, bool is_sealed) {
 
 bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }
 
-/* Longer data are mapped as they are read: the datagram that brings a gigabyte has 32 bytes and may come again and again. */
-enum { POPULATED = 64 << 20 };
-
+/* Mapped as they are read, though MAP_POPULATE makes the reading of all a tenth faster: it takes 70 us for each MiB, and the datagram that brings the
+ * file has 32 bytes and may come again and again. */
 void *rl_map_file(int file, size_t length) {
-    int populates = length <= POPULATED ? MAP_POPULATE : 0;
-    void *pages = mmap(NULL, length, PROT_READ, MAP_PRIVATE | populates, file, 0);
+    void *pages = mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
 

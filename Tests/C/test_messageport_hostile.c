@@ -177,6 +177,49 @@ RL_TEST(refusals_do_not_wait_for_standard_error, "S-MSG-18 S-MSG-42",
     remove_own_directory();
 }
 
+/* Pages of files in memory that this process has mapped, in MiB. */
+static long mapped_memory(void) {
+    char line[128];
+    long kilobytes = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, "RssShmem:", 9) == 0) kilobytes = atol(line + 9);
+    fclose(file);
+    return kilobytes / 1024;
+}
+static RLDataRef note_mapped_memory(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)msgid, (void)data;
+    *(long *)info = mapped_memory();
+    return NULL;
+}
+RL_TEST(nothing_is_read_before_the_callback, "S-MSG-42",
+        "A message in sealed memory, whose datagram may come again and again, takes time for what the callback reads of it and no more") {
+    use_own_directory();
+    long mapped = -1;
+    RLMessagePortContext context = {.info = &mapped};
+    RLMessagePortRef port = RLMessagePortCreateLocal("unmapped", note_mapped_memory, &context, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    char *bytes = calloc(32, MIB);
+    int memory = memfd_create("sealed", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    ck_assert_int_eq(write(memory, bytes, 32 * MIB), 32 * MIB);
+    ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    free(bytes);
+    int fd = greet_raw("unmapped");
+    Header header = header_of(2, 0, 32 * MIB);
+    header.flags = 1;
+    long before = mapped_memory();
+    send_memory(fd, header, memory);
+    serve_all();
+    ck_assert_int_ge(mapped, 0);
+    ck_assert_int_lt(mapped, before + 4);
+    close(memory);
+    close(fd);
+    RLRelease(source);
+    RLRelease(port);
+    remove_own_directory();
+}
+
 static bool send_part_if_room(int fd, int memory) {
     Header header = part_of(8, 0, place_size);
     char control[CMSG_SPACE(sizeof(int))] = {0};
