@@ -346,6 +346,7 @@ static void do_what_wakes_nobody(void *argument) {
     RLAddSource(loop, b->port.source, kRLDefaultMode);
     RLRemoveSource(loop, b->port.source, kRLDefaultMode);
     RLRemoveSource(loop, b->member.source, kRLDefaultMode);
+    RLAddCommonMode(loop, "no common items");
     RLSetSpinLimit(loop, 0);
     free(RLCopyAllModes(loop, NULL));
     free(RLCopyCurrentMode(loop));

@@ -218,8 +218,6 @@ void model_add_common_mode(struct model *model, int loop, int mode) {
         since = model->item[next].common_since[loop];
         put_in_mode(model, next, loop, mode, when);
     }
-    /* S-WAKE-15: functions for the common modes may have waited. */
-    if (model->gate.thread != loop) model_wake(model, loop);
 }
 
 bool model_put_before(struct model *model, int loop, int mode, int a, int b) {
