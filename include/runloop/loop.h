@@ -150,8 +150,8 @@ RL_EXPORT char *RL_NULLABLE *RL_NULLABLE RLCopyAllModes(RLRunLoopRef RL_NULLABLE
  *
  * rl, mode: the call does nothing for NULL, for kRLCommonModes itself and for a name that is already
  *     common. It does not restore a common item that was removed from this one mode.
- * Threads: any; on another thread than the loop's it wakes the loop, which performs what waited for
- *     this. On the loop's own thread it is no wake-up: what BeforeWaiting makes common waits for the
+ * Threads: any; on another thread than the loop's it wakes the loop if a version 0 source joins, or
+ *     if a function or a request waited for this. On the loop's own thread it is no wake-up: what BeforeWaiting makes common waits for the
  *     next pass, except requests (RLPerformOnLoop), before which the loop does not sleep.
  * Reentrancy: call-outs too; calls schedule of each version 0 source that joins, on this thread,
  * and may call equal and hash of sources.

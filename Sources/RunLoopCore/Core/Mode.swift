@@ -27,6 +27,9 @@ struct Mode: ~Copyable {
     let exists: Atomic<Bool>
     /// Whether it is in the common set. Becomes true once, under the loop's lock, released before `commonModes` has the mode.
     let isCommon: Atomic<Bool>
+    /// Another thread has put it there since the last look of a wait in it (S-WAKE-15). Sequentially consistent with `wake`: that thread stores it and
+    /// then makes the loop look again.
+    let isNewlyCommon: Atomic<Bool>
     /// Union of the activities of its observers; read without the lock by the loop's thread, relaxed: the lists themselves are read
     /// under the lock, and an observer that another thread adds now may be treated as one that is added a little later.
     let observedActivities: Atomic<UInt>

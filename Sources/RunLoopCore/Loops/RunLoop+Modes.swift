@@ -11,6 +11,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = makeModeRecordLocked(name)
         if mode.pointee.isCommon.load(ordering: .relaxed) { return unlock() }
         makeCommonLocked(mode)
+        if mayBeAsleep { mode.pointee.isNewlyCommon.store(true, ordering: .sequentiallyConsistent) }
 
         let sourceCount = pointee.commonSources.count
         if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {
@@ -29,14 +30,24 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
 
         lookAgainIfForeign()
+        var wakes = false
         for index in 0..<sourceCount {
-            add(sources[index], to: mode, asCommon: true)
+            if add(sources[index], to: mode, asCommon: true) && !sources[index].isVersionOne { wakes = true }
             sources[index].release()
         }
         CRunLoopLinux.free(sources)
-        // Functions and requests for the common modes may have waited for this, and what woke the loop for them is spent (S-WAKE-15). On the loop's
-        // own thread requests alone count: a thread may wait for them.
-        if mayBeAsleep || hasRequests(for: mode) { wakeUp() }
+        // S-WAKE-15. On the loop's own thread requests alone count: a thread may wait for them.
+        if mayBeAsleep ? wakes : hasRequests(for: mode) { wakeUp() }
+    }
+
+    /// A look in a mode that another thread has made a common one: what waited for that, and whose wake-up is spent, wakes the loop. True if there is
+    /// anything.
+    @inline(never)
+    func meetNewlyCommon(_ mode: ModePointer) -> Bool {
+        mode.pointee.isNewlyCommon.store(false, ordering: .sequentiallyConsistent)
+        guard hasPosts(for: mode) || hasRequests(for: mode) else { return false }
+        wakeUp()
+        return true
     }
 
     /// The name of the innermost run's mode, from malloc (S-MODE-8).

@@ -11,7 +11,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         guard pointee.set.open() else { return Double(Clock.retryDelay) / 1e9 }
         leaveBusyPolling()
         while true {
-            let isWoken = loop.readWake() == WakeState.wakeUp
+            var isWoken = loop.readWake() == WakeState.wakeUp
+            if pointee.mode.pointee.isNewlyCommon.load(ordering: .sequentiallyConsistent), loop.meetNewlyCommon(pointee.mode) { isWoken = true }
             if !isNested && pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they announced may be there to run.
                 loop.takeWakeUp(handingTo: nil)

@@ -58,7 +58,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var wasRoused = false
         var hasNotified = false
         while true {
-            let isWoken = beginLook(frame)
+            var isWoken = beginLook(frame)
+            if frame.pointee.mode.pointee.isNewlyCommon.load(ordering: .sequentiallyConsistent), meetNewlyCommon(frame.pointee.mode) { isWoken = true }
             // A poll looks at the present only; but a run without time has no other look.
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
