@@ -80,6 +80,8 @@ const struct scenario other_scenarios[] = {
     {"socket.close_meets_write_and_invalidate", "S-SOCK-61 S-SOCK-64", "A=socket", "L: keep; add A / send A; once | T: close A | U: invalidate A"},
     {"modes.common_mode_meets_common_post", "S-MODE-12 S-BLK-3", "p=post",
      "L: keep m; post p common; once m / wake L; until p m | T: common L m; wake L"},
+    {"modes.common_mode_meets_wait_of_post", "S-WAKE-15 S-WAKE-8", "p=post", "L: keep m; post p common; once m / until p m | T: common L m"},
+    {"modes.common_mode_meets_late_post", "S-WAKE-15 S-WAKE-8", "p=post", "L: keep m / until p m | T: common L m | U: post p L common; wake L"},
     {"post.post_meets_run", "S-BLK-1", "p=post", "L: keep / until p | T: post p L; wake L"},
     {"post.post_meets_post", "S-BLK-1", "p=post", "L: keep / until p 2 | T: post p L; wake L | U: post p L; wake L"},
     {"post.post_meets_chunk_used_again", "S-BLK-1", "p=post", "L: keep; fill p 130; once; fill p 130; once / until p 261 | T: post p L; wake L"},
