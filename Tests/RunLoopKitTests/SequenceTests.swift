@@ -102,6 +102,31 @@ private func isEmpty(_ loop: RunLoop) async throws -> Bool {
         thread.end()
     }
 
+    @Test("Between two calls nothing is watched, not even the kind that was not reported: S-FD-7")
+    func watchesNothingBetween() async throws {
+        let thread = LoopThread()
+        var ends: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        let second = dup(ends[0])
+        func reports() async throws -> UInt64 {
+            try await thread.loop.call {
+                let statistics = thread.loop.statistics
+                return statistics.sources + statistics.ports
+            }
+        }
+        var both = thread.loop.readiness(of: ends[0], for: [.read, .write]).makeAsyncIterator()
+        #expect(await both.next() == .write)
+        let before = try await reports()
+        // Whoever watches the one sees what the other one sees.
+        #expect(write(ends[1], "x", 1) == 1)
+        var other = thread.loop.readiness(of: second).makeAsyncIterator()
+        #expect(await other.next() == .read)
+        #expect(try await reports() == before + 1)
+        #expect(await both.next() == [.read, .write])
+        thread.end()
+        for descriptor in ends + [second] { close(descriptor) }
+    }
+
     @Test("Letting go of the sequence ends the watch: the mode is empty again; so does a cancellation")
     func dropped() async throws {
         let pipe = Pipe()

@@ -65,7 +65,7 @@ public struct DescriptorSequence: AsyncSequence, Sendable {
 /// The object of the C library behind a sequence. It goes with the last of the sequence and its iterator.
 // Sendable: the references are constants to objects of the C library, whose functions may be called from any thread (S-THR-1).
 final class DescriptorWatch: @unchecked Sendable {
-    private let waiter = DescriptorWaiter()
+    private let waiter: DescriptorWaiter
     private let interest: RunLoop.Readiness
     private let object: RLFileDescriptorRef?
     private let source: RLSourceRef?
@@ -76,14 +76,15 @@ final class DescriptorWatch: @unchecked Sendable {
     init(_ loop: RunLoop, _ descriptor: CInt, _ interest: RunLoop.Readiness, _ mode: RunLoop.Mode) {
         self.interest = interest
         self.mode = mode
-        let waiter = waiter
+        let waiter = DescriptorWaiter(interest)
+        self.waiter = waiter
         var context = RLFileDescriptorContext()
         context.info = Unmanaged.passUnretained(waiter).toOpaque()
         context.retain = { UnsafeMutableRawPointer(mutating: retainInfo($0)) }
         context.release = { releaseInfo($0) }
         object = RLFileDescriptorCreate(
             descriptor, false,
-            { DescriptorWaiter.unretained($2!).fulfil(RunLoop.Readiness(rawValue: $1)) }, &context)
+            { DescriptorWaiter.unretained($2!).fulfil(RunLoop.Readiness(rawValue: $1), of: $0) }, &context)
         let source = RLFileDescriptorCreateRunLoopSource(object, 0)
         self.source = source
         mode.rawValue.withCString { RLAddSource(loop.reference, source, $0) }
@@ -133,7 +134,7 @@ final class DescriptorWatch: @unchecked Sendable {
 }
 
 /// The consumer of a sequence, as the loop's thread sees it.
-// Sendable: the only property is constant and Sendable; the base class has none.
+// Sendable: the properties are constant and Sendable; the base class has none.
 private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
     private enum State {
         case idle
@@ -141,7 +142,10 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
         case over
     }
 
+    private let interest: RunLoop.Readiness
     private let state = Locked(State.idle)
+
+    init(_ interest: RunLoop.Readiness) { self.interest = interest }
 
     /// False if there is nothing to wait for.
     func begin(_ continuation: CheckedContinuation<RunLoop.Readiness?, Never>) -> Bool {
@@ -164,7 +168,12 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
         }
     }
 
-    func fulfil(_ readiness: RunLoop.Readiness) { resume(readiness, then: .idle) }
+    func fulfil(_ readiness: RunLoop.Readiness, of object: RLFileDescriptorRef?) {
+        // The kind that was not reported is still watched. Before the consumer goes on, which asks for both again.
+        let rest = interest.subtracting(readiness)
+        if !rest.isEmpty { RLFileDescriptorDisableCallBacks(object, rest.rawValue) }
+        resume(readiness, then: .idle)
+    }
 
     func end() { resume(nil, then: .over) }
 
