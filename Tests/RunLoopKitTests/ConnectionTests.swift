@@ -230,7 +230,9 @@ extension Pipe {
         }
         reader.cancel()
         #expect(await reader.value == RunLoop.SystemError(code: ECANCELED))
-        #expect(try await other.read() == [1, 2, 3])
+        let bytes = try await other.read()
+        // A program may keep what it has read.
+        #expect(bytes == [1, 2, 3] && bytes.capacity < 1000)
         let finished = Task { await one.finish(within: .milliseconds(1)) }
         #expect(try await other.read() == [])
         await finished.value

@@ -258,6 +258,30 @@ private func address(_ kind: String) -> Socket.Address {
         #expect(words == ["true", "false"])
     }
 
+    @Test("A wish for any number of bytes is met by what is there, and what is little keeps little memory: S-SOCK-69")
+    func wishes() throws {
+        for kind in [SOCK_STREAM, SOCK_DGRAM] {
+            var ends: [CInt] = [0, 0]
+            socketpair(AF_UNIX, CInt(kind.rawValue), 0, &ends)
+            let socket = Socket(descriptor: ends[0], callBackTypes: []) { _, _ in }
+            for wish in [10, 65536, 1 << 18, 1 << 40, .max] {
+                #expect(write(ends[1], "0123456789", 10) == 10)
+                let bytes = try #require(try socket.receive(atMost: wish)).bytes
+                #expect(bytes == Array("0123456789".utf8) && bytes.capacity < 1000)
+            }
+            #expect(try socket.receive(atMost: .max) == nil)
+            // A datagram larger than the room that is always made, where the system has room for it: it is not cut off.
+            var room: CInt = 1 << 22
+            setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &room, socklen_t(MemoryLayout<CInt>.size))
+            let large = [UInt8](repeating: 7, count: 300_000)
+            if kind == SOCK_DGRAM, send(ends[1], large, large.count, CInt(MSG_DONTWAIT)) == large.count {
+                #expect(try socket.receive(atMost: .max)?.bytes.count == large.count)
+            }
+            socket.invalidate()
+            close(ends[1])
+        }
+    }
+
     @Test("Descriptors and credentials travel over a local socket: S-SOCK-67, S-SOCK-69")
     func descriptors() throws {
         var ends: [CInt] = [0, 0]

@@ -148,7 +148,7 @@ extension RunLoop.Socket {
     /// Reads what is there, with the descriptors and the credentials that came with it; for ``CallBackTypes/read`` (S-SOCK-69).
     ///
     /// - Parameters:
-    ///   - count: how many bytes at most.
+    ///   - count: how many bytes at most. Beyond 256 KiB there is only room made for those that are there.
     ///   - descriptors: how many descriptors at most.
     /// - Returns: nil if nothing is there.
     /// - Throws: the system's error.
@@ -157,7 +157,7 @@ extension RunLoop.Socket {
         var numbers = [CInt](repeating: -1, count: min(max(descriptors, 0), 253))
         var ancillary = RLSocketAncillary()
         var result = 0
-        let bytes = [UInt8](unsafeUninitializedCapacity: max(count, 0)) { bytes, length in
+        let bytes = [UInt8](unsafeUninitializedCapacity: room(for: count)) { bytes, length in
             numbers.withUnsafeMutableBufferPointer { numbers in
                 ancillary.descriptors = numbers.baseAddress
                 ancillary.room = numbers.count
@@ -167,9 +167,19 @@ extension RunLoop.Socket {
         }
         guard try answer(result) != nil else { return nil }
         return Received(
-            bytes: bytes, descriptors: Array(numbers.prefix(ancillary.count)), lostDescriptors: ancillary.lostDescriptors,
+            bytes: bytes.withoutRoom(), descriptors: Array(numbers.prefix(ancillary.count)), lostDescriptors: ancillary.lostDescriptors,
             credentials: ancillary.hasCredentials
                 ? Received.Credentials(process: ancillary.process, user: ancillary.user, group: ancillary.group) : nil)
+    }
+
+    /// What a wish for so many bytes needs at most: a datagram is read whole or cut off.
+    private func room(for count: Int) -> Int {
+        let portion = 1 << 18
+        if count <= portion { return max(count, 0) }
+        var there: CInt = 0
+        // Only a hint, should the number be another file's by now.
+        if ioctl(RLSocketGetNative(reference), UInt(FIONREAD), &there) != 0 { return portion }
+        return min(count, max(Int(there), portion))
     }
 
     /// Closes the connection, or its sending half, when everything written has been sent; or resets it. On an invalid

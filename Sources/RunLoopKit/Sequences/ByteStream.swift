@@ -179,7 +179,7 @@ extension RunLoop {
                 (result, error) = state.withLock { (recv($0.descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT)), errno) }
                 length = Swift.max(result, 0)
             }
-            return try check(result, error) == nil ? nil : bytes
+            return try check(result, error) == nil ? nil : bytes.withoutRoom()
         }
 
         /// Nil if there is no room.

@@ -46,6 +46,12 @@ func releaseInfo(_ info: UnsafeRawPointer?) {
     Unmanaged<ContextInfo>.fromOpaque(info!).release()
 }
 
+extension [UInt8] {
+    /// The same bytes, and no more memory than four times what they need: what was made room for before it was known how much comes may
+    /// be kept for long.
+    func withoutRoom() -> [UInt8] { count < capacity / 4 ? withUnsafeBufferPointer { [UInt8]($0) } : self }
+}
+
 /// Calls `body` with the names of the modes as C strings, which live during the call only.
 func withNames<Result>(of modes: [RunLoop.Mode], _ body: (UnsafeBufferPointer<RLMode?>) -> Result) -> Result {
     // One buffer has the bytes of all names; the pointers into it are made when it no longer grows.
