@@ -56,7 +56,8 @@ public final class RunLoopThread: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - name: shown by debuggers and by ps.
-    ///   - stackSize: in bytes, rounded up to what the system needs; nil for the system's own size.
+    ///   - stackSize: in bytes, rounded up to whole pages and to 64 KiB, which a thread of Swift needs (S-NSTH-7); nil and 0 for the
+    ///     system's own size.
     ///   - qualityOfService: see ``QualityOfService``.
     ///   - body: runs on the thread and gets this object; nil runs the loop until the thread is stopped or cancelled.
     public init(
@@ -74,7 +75,7 @@ public final class RunLoopThread: @unchecked Sendable {
             }, info,
             { Unmanaged<ThreadBody>.fromOpaque($0!).takeRetainedValue().end() })
         RLThreadSetName(thread, name)
-        RLThreadSetStackSize(thread, max(stackSize ?? 0, 0))
+        RLThreadSetStackSize(thread, Thread.sufficientStackSize(stackSize ?? 0))
         RLThreadSetPriority(thread, qualityOfService.niceValue)
     }
 

@@ -67,8 +67,8 @@ extension Thread {
         close(file)
     }
 
-    /// The size of the thread's stack in bytes: the one that was set, rounded up to what the system needs, or the system's own
-    /// (S-THREAD-11).
+    /// The size of the thread's stack in bytes: the one that was set, rounded up to whole pages and to 64 KiB, which a thread of Swift
+    /// needs, or the system's own (S-NSTH-7).
     ///
     /// Setting it takes effect before ``start()`` only; 0 means the system's own.
     public var stackSize: Int {
@@ -82,12 +82,15 @@ extension Thread {
             return RLThreadGetStackSize(likeness)
         }
         set {
-            let newValue = max(newValue, 0)
+            let newValue = Thread.sufficientStackSize(newValue)
             state.withLock { state in
                 if state.phase == .new { state.stackSize = newValue }
             }
         }
     }
+
+    /// On the system's least stack a thread dies in its first functions, which without optimisation need 28 KiB. 0: the system's own.
+    static func sufficientStackSize(_ size: Int) -> Int { size <= 0 ? 0 : max(size, 1 << 16) }
 
     /// That of the calling thread.
     private static var ownStackSize: Int? {
