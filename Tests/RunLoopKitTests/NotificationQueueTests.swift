@@ -426,10 +426,35 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         onNewThread {
             let captured = canary.capture()
             let observer = NotificationCenter.default.addObserver(forName: .first, object: nil, queue: .current) { _ in captured.touch() }
-            NotificationCenter.default.post(name: .first, object: nil)
+            // From another thread, for which the loop is told.
+            onNewThread { NotificationCenter.default.post(name: .first, object: nil) }
             NotificationCenter.default.removeObserver(observer)
         }
         #expect(canary.deaths == 1)
+    }
+
+    @Test("On the thread of its loop an observer is called within the posting, in its turn and in any mode: S-NQ-17")
+    func onTheOwnLoop() {
+        final class Box { var isRead = false }
+        let trace = onNewThread { () -> [String] in
+            let center = NotificationCenter()
+            let trace = Trace()
+            let loop = RunLoop.current
+            _ = center.addObserver(forName: .first, object: nil, queue: loop) { note in
+                (note.object as! Box).isRead = true
+                trace.add("in \(RunLoop.current.currentMode?.rawValue ?? "none")")
+            }
+            _ = center.addObserver(forName: .first, object: nil, queue: nil) { _ in trace.add("next") }
+            let post = Timer(timeInterval: .zero, repeats: false) { _ in
+                let box = Box()
+                center.post(name: .first, object: box)
+                trace.add("posted, \(box.isRead)")
+            }
+            loop.add(post, forMode: RunLoop.Mode("private"))
+            loop.run(mode: RunLoop.Mode("private"), before: .now + .seconds(60))
+            return trace.all
+        }
+        #expect(trace == ["in private", "next", "posted, true"])
     }
 
     @Test("An observer with a loop is called by that loop: S-NQ-16")

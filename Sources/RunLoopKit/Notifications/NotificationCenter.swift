@@ -9,11 +9,12 @@ private final class Removal: Sendable {
 /// Passes notifications to observers.
 ///
 /// - Threads: all members may be used from any thread; closures are called where the notification is
-///   posted, unless they named a loop.
+///   posted, unless they named the loop of another thread.
 /// - Foundation: `NotificationCenter`, which programs that use Foundation have instead (S-NQ-16).
 public final class NotificationCenter: Sendable {
     /// Stands for one addition of an observer; ``NotificationCenter/removeObserver(_:)`` takes it.
-    // Sendable: the sender is only compared, and the rest is constant and Sendable, or atomic.
+    // Sendable: a sender that is a value was given away by the caller, is compared on one thread if it is not Sendable itself, and is
+    // destroyed by whoever has it last; the rest is constant and Sendable, or atomic.
     public final class Observation: @unchecked Sendable {
         fileprivate let place: Place
         /// Ascends in the order of addition.
@@ -161,13 +162,13 @@ public final class NotificationCenter: Sendable {
     public func post(_ notification: Notification) {
         for observation in observations(for: notification) where observation.wants(notification) {
             if observation.removal.isDone.load(ordering: .acquiring) { continue }
-            guard let queue = observation.queue else {
+            // Nothing that the caller may use again outlives the call on its loop's own thread.
+            guard let queue = observation.queue, !queue.isOfCallingThread else {
                 observation.block(notification)
                 continue
             }
-            // One that may not leave the thread is only for loops of the thread.
             precondition(
-                notification.isSendable || queue.isOfCallingThread,
+                notification.isSendable,
                 "NotificationCenter: what is not Sendable was posted to an observer of another thread's loop")
             nonisolated(unsafe) let notification = notification
             // Without the observation, which keeps the loop: a loop whose thread has ended keeps what was posted late.
