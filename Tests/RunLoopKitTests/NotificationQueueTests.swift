@@ -457,6 +457,23 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["in private", "next", "posted, true"])
     }
 
+    @Test("A sender that is a value goes when its observer is removed, on any thread: S-NQ-10")
+    func valueOfARemovedObserver() {
+        struct Sender: Hashable {
+            let captured: Canary.Captured
+            static func == (one: Sender, other: Sender) -> Bool { one.captured === other.captured }
+            func hash(into hasher: inout Hasher) { hasher.combine(0) }
+        }
+        let center = NotificationCenter()
+        let canary = Canary()
+        let observer = center.addObserver(forName: .first, object: Sender(captured: canary.capture()), queue: nil) { _ in }
+        #expect(canary.deaths == 0)
+        onNewThread { center.removeObserver(observer) }
+        #expect(canary.deaths == 1)
+        center.post(name: .first, object: nil)
+        withExtendedLifetime(observer) {}
+    }
+
     @Test("An observer with a loop is called by that loop: S-NQ-16")
     func onALoop() {
         let center = NotificationCenter()

@@ -27,11 +27,11 @@ public final class NotificationCenter: Sendable {
         private let senderThread: UInt
         /// A sender that is an object; it is not kept alive, and when it is gone nothing matches.
         private weak let senderObject: AnyObject?
-        /// A sender that is a value.
-        private let senderValue: Any?
+        /// A sender that is a value, until the observer is removed.
+        private let senderValue: Locked<Any?>?
 
         fileprivate init(
-            _ place: Place, number: UInt64, object: Any?, isSendable: Bool, queue: RunLoop?,
+            _ place: Place, number: UInt64, object: sending Any?, isSendable: Bool, queue: RunLoop?,
             block: @escaping @Sendable (Notification) -> Void
         ) {
             self.place = place
@@ -45,15 +45,24 @@ public final class NotificationCenter: Sendable {
                 senderThread = 0
             } else {
                 senderObject = nil
-                senderValue = object
                 senderThread = isSendable || object == nil ? 0 : RunLoop.callingThread
+                senderValue = object == nil ? nil : Locked(object)
             }
+        }
+
+        /// Lets go of the sender, once the observer is removed.
+        fileprivate func end() {
+            removal.isDone.store(true, ordering: .releasing)
+            // Its end may be the client's code: it goes after the lock.
+            let value = senderValue?.withLock { $0.take() }
+            withExtendedLifetime(value) {}
         }
 
         /// Whether it wants what comes from a sender with the key of its own.
         fileprivate func wants(_ notification: Notification) -> Bool {
             if !hasSender { return true }
-            guard let sender = senderObject ?? senderValue else { return false }
+            let value = senderValue.flatMap { $0.withLock { $0 } }
+            guard let sender = senderObject ?? value else { return false }
             precondition(
                 senderThread == 0 || senderThread == RunLoop.callingThread,
                 "NotificationCenter: an observer's sender that is not Sendable was compared on another thread")
@@ -85,17 +94,35 @@ public final class NotificationCenter: Sendable {
     ///
     /// - Parameters:
     ///   - name: the kind; nil for all.
-    ///   - object: the sender, which is not kept alive; nil for all. A value that is not `Sendable` is compared, and ends the
-    ///     program when such a value is posted on another thread.
-    ///   - queue: the loop that calls the closure, in its common modes, some time after the posting; with nil
-    ///     the posting thread calls it before the posting returns. A sender or information that is not `Sendable`
-    ///     ends the program when it is posted on another thread than the loop's.
+    ///   - object: the sender, an object, which is not kept alive; nil for all.
+    ///   - queue: the loop on whose thread the closure is called: within a posting on that thread, in whatever mode the loop runs
+    ///     (S-NQ-17), and by the loop, in its common modes, some time after a posting on another thread. There a sender or information
+    ///     that is not `Sendable` ends the program. With nil the posting thread calls the closure within each posting.
     ///   - block: called with the notification. It is kept until the observer is removed.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     /// - Foundation: `addObserver(forName:object:queue:using:)`, where the queue is an operation queue.
     @_disfavoredOverload
     public func addObserver(
-        forName name: Notification.Name?, object: Any?, queue: RunLoop?,
+        forName name: Notification.Name?, object: AnyObject?, queue: RunLoop?,
+        using block: @escaping @Sendable (Notification) -> Void
+    ) -> Observation {
+        // Of an object the observation has a weak reference alone, at which it looks while a poster holds the object.
+        nonisolated(unsafe) let sender: Any? = object
+        return add(name, sender, isSendable: false, queue, block)
+    }
+
+    /// The same for a sender that is a value, which the centre keeps until the observer is removed.
+    ///
+    /// - Parameters:
+    ///   - name: the kind; nil for all.
+    ///   - object: the sender, which the caller gives away: any thread may destroy it. It is compared, and ends the program when
+    ///     an equal value is posted on another thread.
+    ///   - queue: the loop that calls the closure; with nil the posting thread does.
+    ///   - block: called with the notification.
+    /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
+    @_disfavoredOverload
+    public func addObserver(
+        forName name: Notification.Name?, object: sending Any?, queue: RunLoop?,
         using block: @escaping @Sendable (Notification) -> Void
     ) -> Observation {
         add(name, object, isSendable: false, queue, block)
@@ -105,8 +132,8 @@ public final class NotificationCenter: Sendable {
     ///
     /// - Parameters:
     ///   - name: the kind; nil for all.
-    ///   - object: the sender, which is not kept alive; nil for all.
-    ///   - queue: the loop that calls the closure, in its common modes; with nil the posting thread does.
+    ///   - object: the sender; nil for all. An object is not kept alive; a value is kept until the observer is removed.
+    ///   - queue: the loop that calls the closure; with nil the posting thread does.
     ///   - block: called with the notification.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     public func addObserver(
@@ -117,7 +144,7 @@ public final class NotificationCenter: Sendable {
     }
 
     private func add(
-        _ name: Notification.Name?, _ object: Any?, isSendable: Bool, _ queue: RunLoop?,
+        _ name: Notification.Name?, _ object: sending Any?, isSendable: Bool, _ queue: RunLoop?,
         _ block: @escaping @Sendable (Notification) -> Void
     ) -> Observation {
         let place = Place(name: name?.rawValue, sender: SenderKey(object))
@@ -131,7 +158,7 @@ public final class NotificationCenter: Sendable {
         return observation
     }
 
-    /// Ends what adding the observer began; a call under way goes on.
+    /// Ends what adding the observer began, and lets go of its sender; a call under way goes on.
     ///
     /// - Parameter observer: what that returned; anything else, and one that was removed before, does nothing.
     public func removeObserver(_ observer: Any) {
@@ -142,7 +169,7 @@ public final class NotificationCenter: Sendable {
             if state.observations[observation.place]?.isEmpty == true { state.observations[observation.place] = nil }
             return removed
         }
-        removed?.removal.isDone.store(true, ordering: .releasing)
+        removed?.end()
     }
 
     /// Those who may want the notification, in the order of addition; others cost nothing.

@@ -4,6 +4,16 @@
 import RunLoopKit
 import Synchronization
 
+final class Document {
+    var version = 0
+    /// An object is not given away: it is only compared.
+    func observe(_ centre: NotificationCenter) -> NotificationCenter.Observation {
+        let observation = centre.addObserver(forName: nil, object: self, queue: nil) { _ in }
+        version += 1
+        return observation
+    }
+}
+
 final class Delegate: PortDelegate {
     let count = Atomic(0)
     func handle(_ message: PortMessage) { count.add(1, ordering: .relaxed) }
