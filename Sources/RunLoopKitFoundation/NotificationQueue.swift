@@ -33,7 +33,8 @@ open class NotificationQueue {
     /// Enqueues a notification for the default mode; it replaces waiting ones of the same name and sender (S-NQ-8).
     ///
     /// - Parameters:
-    ///   - notification: what to post.
+    ///   - notification: what to post. Its sender and information are kept until then: no other task or thread may use meanwhile what of
+    ///     them is not `Sendable`, and the compiler does not see to that.
     ///   - postingStyle: when to post.
     open func enqueue(_ notification: Foundation.Notification, postingStyle: PostingStyle) {
         enqueue(notification, postingStyle: postingStyle, coalesceMask: [.onName, .onSender], forModes: nil)
@@ -42,7 +43,8 @@ open class NotificationQueue {
     /// Enqueues a notification, or posts it now.
     ///
     /// - Parameters:
-    ///   - notification: what to post. It is put at the end, even if it replaces others (S-NQ-9).
+    ///   - notification: what to post. It is put at the end, even if it replaces others (S-NQ-9). Its sender and information are kept until
+    ///     it is posted: no other task or thread may use meanwhile what of them is not `Sendable`, and the compiler does not see to that.
     ///   - postingStyle: when to post.
     ///   - coalesceMask: which waiting ones it replaces, whatever their style.
     ///   - modes: the modes in which it may be posted; nil is the default mode (S-NQ-7).
