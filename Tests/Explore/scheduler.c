@@ -469,6 +469,9 @@ void run_together(void) {
 void rlx_forget_threads(void);
 
 void run_join_all(void) {
+    /* One that the last releases have roused comes to its end, if it has one. */
+    for (int i = 1; i < thread_count; i++)
+        if (threads[i].is_detached && is_enabled(&threads[i])) run_alone(&threads[i]);
     /* A thread of the library's that serves the process sleeps for ever: it is ended, and the next execution makes another. */
     for (int i = 1; i < thread_count; i++) {
         if (!threads[i].is_detached || (threads[i].state != THREAD_FUTEX && threads[i].state != THREAD_POLL)) continue;
