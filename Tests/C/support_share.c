@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+static char directory[] = "/tmp/rl-share-XXXXXX";
+static pid_t directory_owner;
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    remove(path);
+    return 0;
+}
+/* Children of the case end with the same list of functions. */
+static void remove_directory(void) {
+    if (getpid() == directory_owner) nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 void share_alone(void) {
-    char directory[] = "/tmp/rl-share-XXXXXX";
+    ck_assert_int_eq(directory_owner, 0);
     ck_assert_ptr_nonnull(mkdtemp(directory));
+    directory_owner = getpid();
+    ck_assert_int_eq(atexit(remove_directory), 0);
     setenv("XDG_RUNTIME_DIR", directory, 1);
 }
 

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-/* Makes a directory for names that only this case uses. */
+/* Makes a directory for names that only this case uses; it goes with the case's process. */
 void share_alone(void);
 
 /* The address of the n-th shared process of the directory; without a path if there is none. */

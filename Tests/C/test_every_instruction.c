@@ -2,6 +2,7 @@
 /* Calls of which each instruction is met by another thread (stepping.h). */
 #define _GNU_SOURCE
 #include "stepping.h"
+#include "support_share.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -256,9 +257,7 @@ static void look_in_two_threads(long instructions) {
 
 RL_TEST(two_loops_find_a_request, "S-OUT-7 S-FD-18",
         "At any instruction of a loop's look another loop may find the request to share with which a forked child begins: neither reports a lost descriptor") {
-    char directory[] = "/tmp/rl-share-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(directory));
-    setenv("XDG_RUNTIME_DIR", directory, 1);
+    share_alone();
     ck_assert(RLSetShared(true));
     prepare_look();
     look();

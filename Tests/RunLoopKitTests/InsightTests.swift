@@ -173,6 +173,10 @@ import Glibc
         await #expect(processExitsWith: .success) {
             var folder = Array("/tmp/rl-share-XXXXXX".utf8CString)
             setenv("XDG_RUNTIME_DIR", mkdtemp(&folder), 1)
+            defer {
+                rmdir(folder.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/runloop")
+                rmdir(folder)
+            }
             #expect(!RunLoop.isShared)
             #expect(RunLoop.share())
             #expect(RunLoop.isShared)
