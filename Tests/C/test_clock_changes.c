@@ -7,8 +7,8 @@
 #define _GNU_SOURCE
 #include "support.h"
 #include "system_calls.h"
+#include "thread_starts.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
@@ -45,7 +45,7 @@ static bool is_clock_watch(int descriptor) {
 static int listener = -1;            /* its number, once the library waits for it */
 static int watches, cancels, naps;   /* waits begun, changes reported, seconds slept for want of a descriptor */
 static int reported = -1;            /* an eventfd that counts the changes to be reported */
-static bool refuses_descriptors, refuses_threads, naps_are_short;
+static bool refuses_descriptors, naps_are_short;
 
 static bool report_changes(long number, const long argument[6], long *result) {
     if (number == SYS_ppoll && argument[1] == 1 && argument[2] == 0) {
@@ -82,13 +82,6 @@ int timerfd_create(int clock, int flags) {
         return -1;
     }
     return (int)syscall(SYS_timerfd_create, clock, flags);
-}
-
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
-    if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
-    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
-    return found(thread, attributes, body, argument);
 }
 
 static void listen_for_changes(void) {
@@ -326,7 +319,7 @@ RL_TEST(without_a_thread, "S-TMR-64", "Without a thread one line is logged, a ti
     listen_for_changes();
     log_capture();
     static Probe probe = {.action = check_date}, second;
-    __atomic_store_n(&refuses_threads, true, __ATOMIC_SEQ_CST);
+    hook_thread_starts(refuse_thread);
     date = date_in(0.01);
     add_by(kRLTimerClockWall, &probe, date, kRLDefaultMode);
     ck_assert_ptr_nonnull(strstr(log_text(), "no thread to hear of clocks that are set"));
@@ -336,7 +329,7 @@ RL_TEST(without_a_thread, "S-TMR-64", "Without a thread one line is logged, a ti
     add_by(kRLTimerClockBoot, &second, FAR_FUTURE, kRLDefaultMode);
     ck_assert_int_eq(log_count(), 1);
     ck_assert_int_eq(count_of(&watches), 0);
-    __atomic_store_n(&refuses_threads, false, __ATOMIC_SEQ_CST);
+    hook_thread_starts(NULL);
     add_by(kRLTimerClockBoot, &second, FAR_FUTURE, kRLDefaultMode);
     wait_until_count(&watches, 1);
 }

@@ -2,26 +2,12 @@
 /* Clients that wait no more: replies that come late, and room that comes little by little. */
 #define _GNU_SOURCE
 #include "messageport_raw.h"
+#include "thread_starts.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static bool refuses_threads;
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
-    if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
-#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* They must know of every thread. */
-    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    return __interceptor_pthread_create(thread, attributes, body, argument);
-#else
-    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
-    return found(thread, attributes, body, argument);
-#endif
-}
 
 /* More replies than a queue holds, and messages that come after them. */
 enum { ASKED = 40, TOLD = 20 };
@@ -114,7 +100,7 @@ RL_TEST(without_a_thread_the_next_request_reads_late_replies, "S-MSG-28 S-MSG-46
     RLMessagePortRef remote;
     log_capture();
     Thread *server = start_late_server(&remote);
-    __atomic_store_n(&refuses_threads, true, __ATOMIC_SEQ_CST);
+    hook_thread_starts(refuse_thread);
     ask_without_patience(remote);
     ck_assert_int_eq(log_count(), 1);
     gate_open(&is_idle);
@@ -124,7 +110,7 @@ RL_TEST(without_a_thread_the_next_request_reads_late_replies, "S-MSG-28 S-MSG-46
         take_time(0.001);
     }
     wait_until_count(&told, sent);
-    __atomic_store_n(&refuses_threads, false, __ATOMIC_SEQ_CST);
+    hook_thread_starts(NULL);
     end_late_server(server, remote);
 }
 

@@ -2,8 +2,8 @@
 /* A local port that cannot take a connection for now: what takes up the work again where the log handler ends its thread, and where there is no thread. */
 #define _GNU_SOURCE
 #include "messageport_support.h"
+#include "thread_starts.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -18,18 +18,6 @@ static bool refuses(void) {
     if (!__atomic_load_n(&is_exhausted, __ATOMIC_SEQ_CST)) return false;
     __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
     return true;
-}
-
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
-    if (refuses()) return EAGAIN;
-#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* They must know of every thread. */
-    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    return __interceptor_pthread_create(thread, attributes, body, argument);
-#else
-    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
-    return found(thread, attributes, body, argument);
-#endif
 }
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
@@ -106,6 +94,7 @@ RL_TEST(neither_room_nor_a_thread, "S-ARG-10",
     ck_assert_int_eq(send_text(remote, 1, "x"), kRLMessagePortSuccess);
     log_capture();
     __atomic_store_n(&is_exhausted, true, __ATOMIC_SEQ_CST);
+    hook_thread_starts(refuses);
     const double begin = monotonic_now();
     while (monotonic_now() - begin < 0.3) RLRunInMode("m", 0.1, true);
     ck_assert_int_eq(service.calls, 0);

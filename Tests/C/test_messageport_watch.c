@@ -2,10 +2,9 @@
 /* The library's thread that watches for the end of peers, when there is no thread in the place of one that a client's function ended, and at a fork. */
 #define _GNU_SOURCE
 #include "messageport_support.h"
+#include "thread_starts.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +17,6 @@ static void note_invalidation(RLMessagePortRef port, void *info) {
     (void)info;
     ck_assert(!RLMessagePortIsValid(port));
     __atomic_add_fetch(&invalidations, 1, __ATOMIC_SEQ_CST);
-}
-
-static bool refuses_threads;
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *), void *argument) {
-    if (__atomic_load_n(&refuses_threads, __ATOMIC_SEQ_CST)) return EAGAIN;
-#if defined(WITH_ADDRESS_SANITIZER) || defined(WITH_THREAD_SANITIZER) /* They must know of every thread. */
-    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    return __interceptor_pthread_create(thread, attributes, body, argument);
-#else
-    static int (*found)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!found) *(void **)&found = dlsym(RTLD_NEXT, "pthread_create");
-    return found(thread, attributes, body, argument);
-#endif
 }
 
 static Server servers[4];
@@ -52,7 +38,7 @@ static void kill_and_release(int from, int to) {
 }
 
 static void refuse_threads_and_end(RLMessagePortRef port, void *info) {
-    __atomic_store_n(&refuses_threads, true, __ATOMIC_SEQ_CST);
+    hook_thread_starts(refuse_thread);
     note_invalidation(port, info);
     pthread_exit(NULL);
 }
@@ -69,7 +55,7 @@ RL_TEST(no_thread_takes_the_place, "S-MSG-46 S-MSG-36 S-LOOP-19",
     wait_until_count(&invalidations, 1);
     while (!strstr(log_text(), "no thread to watch for the end of peers")) take_time(0.001);
     RLMessagePortSetInvalidationCallBack(remotes[2], note_invalidation);
-    __atomic_store_n(&refuses_threads, false, __ATOMIC_SEQ_CST);
+    hook_thread_starts(NULL);
     RLMessagePortSetInvalidationCallBack(remotes[3], note_invalidation);
     kill_and_release(1, 4);
     while (count_descriptors() > before) take_time(0.001);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 #include "system_calls.h"
+#include "thread_starts.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,17 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The library calls these two. */
-static bool next_start_fails;
 static Gate is_starting = GATE_INITIALIZER, is_joining = GATE_INITIALIZER;
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
-    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
-    if (!__atomic_exchange_n(&next_start_fails, false, __ATOMIC_SEQ_CST)) return next(thread, attributes, function, argument);
+static bool refuse_next_start(void) {
+    hook_thread_starts(NULL);
     gate_open(&is_starting);
     take_time(0.05); /* So that another thread waits for the start; the case holds if it does not. */
-    return EAGAIN;
+    return true;
 }
+/* The library calls it. */
 int pthread_join(pthread_t thread, void **result) {
     static int (*next)(pthread_t, void **);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, "pthread_join");
@@ -49,7 +47,7 @@ static void leave_timer(RLThreadRef self, void *info) {
 RL_TEST(end_meets_a_start_that_fails, "S-THREAD-5 S-THREAD-3", "End during a start that fails counts as one before it: a second start makes a thread that comes to its end, whatever its loop has") {
     thread = RLThreadCreate(leave_timer, NULL, NULL);
     Thread *ender = thread_start(end_it, NULL);
-    __atomic_store_n(&next_start_fails, true, __ATOMIC_SEQ_CST);
+    hook_thread_starts(refuse_next_start);
     ck_assert(!RLThreadStart(thread));
     thread_join(ender);
     ck_assert(RLThreadIsCancelled(thread) && !RLThreadIsExecuting(thread));
