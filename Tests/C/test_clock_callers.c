@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Section 41: clocks that several callers move, in callbacks too, and to the end of time. Nothing here waits for time. */
+#define _GNU_SOURCE
 #include "support.h"
+#include "system_calls.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <math.h>
+#include <sys/syscall.h>
 
 static RLClockRef clock_of_loop;
 static RLAbsoluteTime start;
@@ -169,6 +174,69 @@ RL_TEST(two_callbacks_move_the_clock, "S-CLK-7", "Callbacks of two loops that mo
     expect_trace("t t");
     ck_assert(is(RLClockGetTime(clock_of_loop) - start, 3));
     RLRelease(clock_of_loop);
+}
+
+/* Two callbacks: that of the thread `is_late` moves the clock, and the library comes to look at the other's loop only when the other's call has returned. */
+static __thread bool is_late, is_early;
+static long futex_of_wait;
+static int late_calls, early_waits, late_waits, early_returned, late_returned;
+static bool begins_late;
+static bool delay_look(long number, const long argument[6], long *result) {
+    const long operation = number == SYS_futex ? argument[1] & FUTEX_CMD_MASK : -1;
+    if (is_early && operation == FUTEX_WAIT_BITSET && !early_returned) {
+        __atomic_store_n(&futex_of_wait, argument[0], __ATOMIC_SEQ_CST);
+        __atomic_store_n(&early_waits, 1, __ATOMIC_SEQ_CST);
+    }
+    const bool wakes = operation == FUTEX_WAKE && argument[0] == __atomic_load_n(&futex_of_wait, __ATOMIC_SEQ_CST);
+    if (!is_late || !(begins_late ? wakes : operation == FUTEX_WAIT_BITSET)) return false;
+    __atomic_store_n(&late_waits, 1, __ATOMIC_SEQ_CST);
+    *result = system_call(number, argument);
+    const int error = errno;
+    wait_until_count(&early_returned, 1);
+    errno = error;
+    return true;
+}
+static void move_and_look_late(Probe *self) {
+    __atomic_add_fetch(&late_calls, 1, __ATOMIC_SEQ_CST);
+    if (begins_late) wait_until_count(&early_waits, 1);
+    is_late = true;
+    RLClockAdvance(clock_of_loop, 1);
+    is_late = false;
+    __atomic_store_n(&late_returned, 1, __ATOMIC_SEQ_CST);
+    RLStop(self->loop);
+}
+static void move_and_wait_for_the_other(Probe *self) {
+    wait_until_count(begins_late ? &late_calls : &late_waits, 1);
+    is_early = true;
+    RLClockAdvance(clock_of_loop, 1);
+    is_early = false;
+    __atomic_store_n(&early_returned, 1, __ATOMIC_SEQ_CST);
+    wait_until_count(&late_returned, 1);
+    RLStop(self->loop);
+}
+
+RL_TEST(callbacks_that_move_the_clock_at_once, "S-CLK-7", "Of two callbacks that move the clock at once the second does not wait for the first, whose call has returned and which "
+        "waits for it, whichever of the calls began first") {
+    hook_system_calls(delay_look);
+    for (int round = 0; round < 2; round++) {
+        begins_late = round == 0;
+        futex_of_wait = late_calls = early_waits = late_waits = early_returned = late_returned = 0;
+        clock_of_loop = RLClockCreateManual();
+        start = RLClockGetTime(clock_of_loop);
+        Probe early = {.name = "t", .action = move_and_wait_for_the_other}, late = {.name = "t", .action = move_and_look_late};
+        LoopThread one, other;
+        loop_thread_start(&one, run_mover, &early);
+        loop_thread_start(&other, run_mover, &late);
+        wait_until_waiting(one.loop);
+        wait_until_waiting(other.loop);
+        RLClockAdvance(clock_of_loop, 1);
+        thread_join(one.thread);
+        thread_join(other.thread);
+        expect_trace("t t");
+        ck_assert(is(RLClockGetTime(clock_of_loop) - start, 3));
+        RLRelease(clock_of_loop);
+    }
+    hook_system_calls(NULL);
 }
 
 static void arm_elsewhere(Probe *self) {

@@ -95,7 +95,9 @@ RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);
  * returned.
  * A clock goes no further than 126 years after the start of the machine.
  * Threads: any. A callback of another loop that waits for the calling thread waits for ever, and so
- * does this call; callbacks that move the clock at once do not wait for each other. Reentrancy: call-outs too; calls all kinds of call-outs of the own loop.
+ * does this call. But of two callbacks that move the clock at once, so that the calls overlap, neither
+ * call waits for the other callback, which may wait for this one's thread once its call has returned.
+ * Reentrancy: call-outs too; calls all kinds of call-outs of the own loop.
  * CF: none. Since 0.2.
  */
 RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval seconds);

@@ -5,19 +5,31 @@ import Synchronization
 extension ManualClock {
     /// So many runs without progress, or passes at one instant, end a move: a callback causes more work each time.
     fileprivate static var limit: Int { 1000 }
+
+    /// A call that moves the clock.
+    struct Move {
+        /// The thread's loop, if the call is made in a callback of it.
+        var own: RunLoopPointer?
+        /// From `moves`, when the call began.
+        var number: UInt64
+    }
 }
 
 /// Moving a clock, and what the loops that use it then do (S-CLK-5 to 8).
 extension UnsafeMutablePointer where Pointee == ManualClock {
     /// `RLClockAdvance`.
     func advance(by seconds: Double) {
+        let call = begin()
         move(by: seconds)
-        follow()
+        follow(call)
+        end(call)
     }
 
     /// `RLClockAdvanceToNext`. False if no loop waits for an instant.
     func advanceToNext() -> Bool {
-        waitForOthers()
+        let call = begin()
+        defer { end(call) }
+        waitForOthers(call)
         var next = Clock.never
         forEachLoop { loop in
             if loop.isCurrent {
@@ -28,7 +40,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
         if next > ManualClock.latest { return false }
         move(to: next)
-        follow()
+        follow(call)
         return true
     }
 
@@ -40,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     }
 
     /// Makes all loops reach the clock's time.
-    private func follow() {
+    private func follow(_ call: ManualClock.Move) {
         Watcher.clockMoved()
         var own: RunLoopPointer?
         forEachLoop { loop in if loop.isCurrent { own = loop } else { loop.lookAgain() } }
@@ -49,30 +61,40 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             own.lookAgainIfForeign()
             if !own.isRunning { own.follow(self) }
         }
-        waitForOthers()
+        waitForOthers(call)
     }
 
-    /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
-    /// does not wait for loops that are waiting here themselves.
-    private func waitForOthers() {
+    @inline(never)
+    private func begin() -> ManualClock.Move {
         var own: RunLoopPointer?
         forEachLoop { loop in if loop.isCurrent && loop.isRunning { own = loop } }
-        pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        let call = ManualClock.Move(own: own, number: nextMove())
         if let own {
-            own.pointee.movesClock.store(true, ordering: .sequentiallyConsistent)
+            own.pointee.lastMove.store(.max, ordering: .sequentiallyConsistent)
             tellSettled()
         }
+        return call
+    }
+
+    private func end(_ call: ManualClock.Move) { call.own?.pointee.lastMove.store(nextMove(), ordering: .sequentiallyConsistent) }
+
+    private func nextMove() -> UInt64 { pointee.moves.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
+
+    /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
+    /// does not wait for loops in whose callbacks another call goes on, or went on since this one began: that one may have returned before this thread
+    /// comes to look, and its callback may wait for this one's.
+    private func waitForOthers(_ call: ManualClock.Move) {
+        pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
         while true {
             let count = pointee.settled.load(ordering: .sequentiallyConsistent)
             var allSettled = true
             forEachLoop { loop in
                 if loop.isCurrent || loop.isSettled { return }
-                if own == nil || !loop.pointee.movesClock.load(ordering: .sequentiallyConsistent) { allSettled = false }
+                if call.own == nil || loop.pointee.lastMove.load(ordering: .sequentiallyConsistent) < call.number { allSettled = false }
             }
             if allSettled { break }
             pointee.settled.futexWait(while: count)
         }
-        own?.pointee.movesClock.store(false, ordering: .sequentiallyConsistent)
         pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
     }
 }
@@ -196,6 +218,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.clockTime = clock?.time ?? 0
             pointee.isClockStale = true
             pointee.waitMode = nil
+            pointee.lastMove.store(0, ordering: .relaxed)
             pointee.clock.store(clock, ordering: .sequentiallyConsistent)
         }
         unlock()

@@ -27,6 +27,8 @@ struct ManualClock: ~Copyable {
     let settled: Atomic<UInt32>
     /// Threads that wait for `settled` to change.
     let waiters: Atomic<UInt32>
+    /// Counts the beginnings and ends of calls that move it. Sequentially consistent, like `RunLoop.lastMove`.
+    let moves: Atomic<UInt64>
     /// By which timers know it, see `TimerState.clocks`; not 0. The clock that was made 2^32 clocks earlier has the same.
     var number: UInt32
 }
