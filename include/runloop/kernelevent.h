@@ -208,8 +208,9 @@ typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKe
  *     handled. context: copied; NULL: info is NULL.
  * Returns: the source; NULL with errno if that is impossible: EINVAL for values without a meaning,
  *     ESRCH for no such process, ENOENT for no such directory, EBADF for no such descriptor, EMFILE or
- *     ENFILE if no descriptor is free, ENOSPC if no file watch is free, EBUSY for a signal for
- *     which the program has replaced the library's handler with its own eight times.
+ *     ENFILE if no descriptor is free, ENOSPC if no file watch is free, ENOMEM if the kernel has no
+ *     memory for one, EBUSY for a signal for which the program has replaced the library's handler
+ *     with its own eight times.
  * Threads: any. Ownership: the caller's to release; ident stays the caller's.
  * Reentrancy: call-outs too; calls retain. CF: none; kqueue's EV_ADD. Since 0.1.
  */

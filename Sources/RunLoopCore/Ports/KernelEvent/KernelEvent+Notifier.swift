@@ -16,8 +16,10 @@ import Synchronization
 /// `FileWatch`. Under it only the kernel is called, and no lock is taken.
 struct Notifier {
     var table: WatchTable
-    /// The valid sources of files.
+    /// The valid sources of files, each in one of two lists: those that wait for another try to watch their file, and the others. One of the
+    /// first may have got its watch since.
     var sources: VnodePointer?
+    var unwatched: VnodePointer?
     /// Those that something happened to, while events are delivered to them.
     var touched: VnodePointer?
 
@@ -84,12 +86,13 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func copyLostSource() -> SourcePointer? {
         lock()
         defer { unlock() }
-        var vnode = instance.pointee.users > 0 && instance.pointee.descriptor < 0 ? pointee.sources : nil
-        while let current = vnode {
-            if let source = current.pointee.event.pointee.source, source.tryRetain() { return source }
-            vnode = current.pointee.next
+        guard instance.pointee.users > 0 && instance.pointee.descriptor < 0 else { return nil }
+        var lost: SourcePointer?
+        forEachSource {
+            if let source = $0.pointee.event.pointee.source, source.tryRetain() { lost = source }
+            return lost == nil
         }
-        return nil
+        return lost
     }
 
     // MARK: Watches
@@ -134,10 +137,11 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         CRunLoopLinux.free(watch)
     }
 
-    /// The kernel has no room for a watch: the next read tries again, and the loops that have sources of files see to it that there is one
-    /// (`PortSet.tryFiles`).
+    /// The kernel has no room for a watch: a read tries again when it is time, and the loops that have sources of files see to it that there is
+    /// one then (`PortSet.tryFiles`).
     @inline(always)
-    func tryLater() {
+    func tryLater(_ source: VnodePointer) {
+        source.enlist(in: withUnsafeMutablePointer(to: &pointee.unwatched) { $0 })
         if instance.pointee.nextTry.load(ordering: .relaxed) != 0 { return }
         instance.pointee.nextTry.store(Clock.now() + Clock.retryDelay, ordering: .sequentiallyConsistent)
     }
@@ -156,10 +160,18 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// watches only now. The kernel's queue is bounded, and so is the number of reads, if other processes fill it as fast.
     @discardableResult
     func readLocked() -> Bool {
+        // Another thread may have tried since the caller found that it is time.
+        let nextTry = instance.pointee.nextTry.load(ordering: .relaxed)
+        let tries = nextTry != 0 && Clock.now() >= nextTry
         // If it fails once more, that sets another time.
-        let tries = instance.pointee.nextTry.exchange(0, ordering: .relaxed) != 0
+        if tries { instance.pointee.nextTry.store(0, ordering: .relaxed) }
         guard instance.isOpenLocked() else { return true }
-        if tries { forEachSource { if $0.pointee.isUnwatched { touch($0, Vnode.unwatched) } } }
+        if tries {
+            while let source = pointee.unwatched {
+                source.enlist(in: withUnsafeMutablePointer(to: &pointee.sources) { $0 })
+                if source.pointee.isUnwatched { touch(source, Vnode.unwatched) }
+            }
+        }
         var isRefused = false
         // As much as Swift takes from the stack: longer memory would come from malloc, whose failure it does not report.
         let room = 1024
@@ -190,10 +202,9 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     private func accept(_ event: inotify_event, _ name: UnsafePointer<CChar>?) {
         if event.mask & UInt32(IN_Q_OVERFLOW) != 0 {
             // The kernel dropped some: anything may have happened to any file.
-            var source = pointee.sources
-            while let current = source {
-                source = current.pointee.next
-                touch(current, UInt32(IN_Q_OVERFLOW))
+            forEachSource {
+                touch($0, UInt32(IN_Q_OVERFLOW))
+                return true
             }
         }
         guard let watch = find(event.wd) else { return }
@@ -251,7 +262,10 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
         let isMade = renewDescriptor(&instance.pointee.descriptor) { Notifier.make() }
         pointee.table.clear()
-        forEachSource { $0.forEachWatch { $0.pointee.number = -1 } }
+        forEachSource {
+            $0.forEachWatch { $0.pointee.number = -1 }
+            return true
+        }
         if isMade {
             // First those that are known by a descriptor, for which it is the same inode in any case.
             forEachSource { source in
@@ -260,16 +274,22 @@ extension UnsafeMutablePointer where Pointee == Notifier {
                     watch.pointee.number = rl_watch_file(instance.pointee.descriptor, watch.pointee.descriptor, "", watch.pointee.mask)
                     if watch.pointee.number >= 0 { pointee.table.insert(watch.node, WatchTable.key(watch.pointee.number)) }
                 }
+                return true
             }
         }
-        forEachSource { $0.renewInChild() }
+        forEachSource {
+            $0.renewInChild()
+            return true
+        }
     }
 
-    private func forEachSource(_ body: (VnodePointer) -> Void) {
-        var source = pointee.sources
-        while let current = source {
+    /// Until the body returns false.
+    private func forEachSource(_ body: (VnodePointer) -> Bool) {
+        var (source, others) = (pointee.unwatched, pointee.sources)
+        while true {
+            if source == nil { swap(&source, &others) }
+            guard let current = source, body(current) else { return }
             source = current.pointee.next
-            body(current)
         }
     }
 }

@@ -40,9 +40,9 @@ struct Vnode {
     /// In the folder's list `listeners`: the next one, and what points to this one; else nil.
     var nextOfFolder: VnodePointer?
     var linkOfFolder: UnsafeMutablePointer<VnodePointer?>?
-    /// All of the notifier's sources.
+    /// In the notifier's list `sources` or `unwatched`: the next one, and what points to this one.
     var next: VnodePointer?
-    var previous: VnodePointer?
+    var link: UnsafeMutablePointer<VnodePointer?>?
     /// While events are delivered: bits of inotify(7) and those below. Not 0: it is in the notifier's list `touched`.
     var happened: UInt32
     var nextTouched: VnodePointer?
@@ -91,7 +91,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         // The other number is checked here, where time does not matter.
         let port = notifier.instance
         if !port.ownsLocked(port.pointee.spare) { port.makeSpareLocked() }
-        vnode.enlist()
+        vnode.enlist(in: withUnsafeMutablePointer(to: &notifier.pointee.sources) { $0 })
         let isOpen = vnode.open()
         notifier.unlock()
         return isOpen
@@ -217,14 +217,14 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         listeners.pointee = self
     }
 
-    /// A folder's own watch says nothing of its removal while there is a descriptor for it; that of the folder it is in now does. False if
-    /// the kernel has no room; one that may not be read is not watched.
+    /// A folder's own watch says nothing of its removal while there is a descriptor for it; that of the folder it is in now does. False with
+    /// errno if the kernel has no room; one that may not be read is not watched.
     @inline(never)
     func watchParent() -> Bool {
         guard isFolder(pointee.status), wants & (Note.delete.rawValue | Note.link.rawValue) != 0 else { return true }
         let parent = notifier.watch(pointee.file!.pointee.descriptor, "..", UInt32(IN_DELETE))
         parent?.pointee.members += 1
-        pointee.isUnwatched = parent == nil && rl_errno() == ENOSPC
+        pointee.isUnwatched = parent == nil && isRefused
         leaveFolder()
         guard let parent else { return !pointee.isUnwatched }
         pointee.folder = parent
@@ -293,7 +293,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             leaveFile()
             if let watch { join(watch, mask: mask) }
         }
-        pointee.isUnwatched = pointee.file == nil && rl_errno() == ENOSPC
+        pointee.isUnwatched = pointee.file == nil && isRefused
         return false
     }
 
@@ -314,19 +314,20 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         notifier.leave(folder, descriptor: hasPath)
     }
 
-    fileprivate func enlist() {
-        pointee.next = notifier.pointee.sources
-        pointee.next?.pointee.previous = self
-        notifier.pointee.sources = self
+    /// Puts it in the list, and takes it out of the one that it is in.
+    @inline(never)
+    func enlist(in list: UnsafeMutablePointer<VnodePointer?>) {
+        delist()
+        pointee.next = list.pointee
+        pointee.next?.pointee.link = withUnsafeMutablePointer(to: &pointee.next) { $0 }
+        pointee.link = list
+        list.pointee = self
     }
 
+    @inline(never)
     fileprivate func delist() {
-        if let previous = pointee.previous {
-            previous.pointee.next = pointee.next
-        } else {
-            notifier.pointee.sources = pointee.next
-        }
-        pointee.next?.pointee.previous = pointee.previous
+        pointee.link?.pointee = pointee.next
+        pointee.next?.pointee.link = pointee.link
     }
 
     /// The file by descriptor, or what the name refers to now; false with errno if that is nothing.

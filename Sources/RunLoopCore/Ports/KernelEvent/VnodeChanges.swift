@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     /// The loops that the source is in learn of it at once: they may be asleep, and another one may have read the events.
     @inline(never)
     private func tryLater() {
-        Notifier.shared.tryLater()
+        Notifier.shared.tryLater(self)
         pointee.event.pointee.source?.makeLoopsLookAgain()
     }
 
@@ -103,6 +103,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         default: false
         }
     }
+
+    /// Whether a watch that the kernel refused is to be tried again: for want of room or memory, and for any reason but that there is no such file or
+    /// that it may not be read.
+    var isRefused: Bool { !isMissing && rl_errno() != EACCES && rl_errno() != EPERM }
 
     /// What does the name refer to now? `missing`: what to report if that is nothing, and was a file before. `touched`: the name may have been
     /// touched since the last look.
