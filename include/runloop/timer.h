@@ -146,7 +146,9 @@ RL_EXPORT RLAbsoluteTime RLTimerGetNextFireDate(RLTimerRef RL_NULLABLE t);
  * fireDate: as for RLTimerCreate. In a repeating timer's own callback it replaces the next date; a
  *     past one fires again in the next pass. In a one-shot's own callback it has no effect.
  *     Compute it from RLAbsoluteTimeGetCurrent: a date from another clock that is set within a
- *     millisecond after the system's clock was set may still be read by the old time.
+ *     millisecond after the system's clock was set may still be read by the old time. In one pass
+ *     some of the dates that follow sixteen set in quick succession may be read as if they had been
+ *     set with those: by the old time, and one that has passed since as one to come (S-TMR-9).
  * Threads: any; a waiting loop takes the date into account at once, without RLWakeUp. The call is
  *     much cheaper than a new timer; on another thread too it makes no system call while the loop
  *     sleeps, unless the date comes before the end of its wait or the mode has observers.

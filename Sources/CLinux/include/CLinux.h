@@ -77,7 +77,7 @@ struct rl_clock_memory {
     int64_t latest;      /* an instant that does not come as long as they are used */
     uint32_t steps;      /* Process.wallSteps before that */
     uint16_t uses;       /* so many dates more are converted by them without a look at the counter */
-    uint16_t quick;      /* how many dates were set one soon after the other before, in this callback */
+    uint16_t quick;      /* how many dates were set one soon after the other before, by callbacks since a wait */
     bool in_run;         /* in a run of a loop, which begins anew with `uses` and `quick` before and after each wait */
     uint64_t looked;     /* the counter when it was looked at last for a date */
     uint64_t wall_count; /* the counter at a reading of the wall clock */

@@ -5,7 +5,7 @@ import Synchronization
 /// How far the wall clock is ahead of the monotonic one: the offset that converts dates to instants (S-TMR-9).
 ///
 /// It changes only when the wall clock is set: where the kernel slews that clock it slews both. So each thread keeps its reading
-/// for less than a millisecond, and for the dates that a callback sets in quick succession (`rl_clock_memory`). The time is measured by the
+/// for less than a millisecond, and for the dates that callbacks set in quick succession between two waits (`rl_clock_memory`). The time is measured by the
 /// processor's counter, which on some machines costs a fraction of what a clock costs. A reading is valid on all processors, in one process: `fork` starts anew, because the child may have other clocks.
 ///
 /// A program that computes a date with `RLAbsoluteTimeGetCurrent` after a step of the clock gets it converted by the new clock, on any
@@ -26,7 +26,7 @@ extension Clock {
     /// The same, if the thread's reading is young enough; otherwise the clocks are read.
     ///
     /// The counter itself takes as long as most of what a change of a date does, and until it is read a processor begins nothing of what follows:
-    /// with many timers each call would wait alone for its memory. So a callback that sets many dates looks at it for every sixteenth.
+    /// with many timers each call would wait alone for its memory. So a run whose callbacks set many dates looks at it for every sixteenth: also where each callback sets one, of its own timer.
     @inline(never)
     private static func offsetByCounter(_ own: UnsafeMutablePointer<rl_clock_memory>) -> (offset: Int64, latest: Int64) {
         let count = rl_order_of_time()
@@ -43,7 +43,7 @@ extension Clock {
         return (own.pointee.offset, own.pointee.latest)
     }
 
-    /// After so many dates in quick succession a callback's next ones are converted by one look at the counter.
+    /// After so many dates in quick succession the next ones are converted by one look at the counter.
     private static var manyDates: UInt16 { 16 }
 
     /// The loop that the thread runs is before or behind a wait, which may take any time.
