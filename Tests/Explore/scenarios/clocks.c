@@ -16,6 +16,8 @@ const struct scenario clock_scenarios[] = {
     {"clock.advance_meets_end_of_thread", "S-CLK-7 S-CLK-2", "C=clock A=source", "M: loop; setclock C; add A / once; end | T: advance C 5; advance C 5"},
     {"clock.advance_meets_poll", "S-CLK-5", "C=clock t=timer:3", "L: loop; setclock C; add t / once; until t | T: advance C 5"},
     {"clock.callback_advances", "S-CLK-6", "C=clock t=timer:1{advance C 5} u=timer:3", "L: loop; setclock C; add t; add u / until u | T: advance C 1"},
+    {"clock.two_callbacks_advance", "S-CLK-7", "C=clock B=sync S=sync t=timer:1{semwait B; advance C 1; semwait S} u=timer:1{semsignal B; advance C 1; semsignal S}",
+     "L: loop; setclock C; add t / until t | M: loop; setclock C; add u / until u | T: advance C 1"},
     {"clock.to_next_meets_sleep", "S-CLK-8", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: tonext C; advance C 3"},
     {"clock.automatic_meets_sleep", "S-CLK-9", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: automatic C"},
     {"clock.automatic_two_loops", "S-CLK-9", "C=clock t=timer:3 u=timer:5",
