@@ -74,9 +74,6 @@ struct RunLoop: ~Copyable {
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>
-    /// When a callback of the loop last moved the clock, by `ManualClock.moves` at the end of the call: `max` during one, 0 before the first. Written
-    /// by the loop's thread; sequentially consistent with `ManualClock.settled`.
-    let lastMove: Atomic<UInt64>
     /// Whether a timer that uses the boot or wall clock was ever added in this life of the memory or an earlier one. Stored before that
     /// clock is read, and loaded after it was changed, both sequentially consistent.
     let followsClocks: Atomic<Bool>
@@ -164,6 +161,9 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
+    /// When a callback of the loop last moved the clock, by `ManualClock.moves` at the end of the call: `max` during one, 0 before the first. Written
+    /// by the loop's thread; sequentially consistent with `ManualClock.settled`.
+    let lastMove: Atomic<UInt64>
     /// In the pool: a default mode for the next loop, with its name and nothing in it.
     var keptMode: ModePointer?
     /// The thread that frees the loop, as `RLThisThread_` returns it; 0: none does. Written by that thread, read by a child of `fork`.
