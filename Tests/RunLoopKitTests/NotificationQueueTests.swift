@@ -10,6 +10,11 @@ private extension Notification.Name {
 
 private final class Sender: Sendable {}
 
+private final class WeakLoop: Sendable {
+    weak let object: RunLoop?
+    init(_ object: RunLoop) { self.object = object }
+}
+
 /// A centre of the test's own, whose notifications are written down by name.
 private func tracedCenter(_ trace: Trace) -> NotificationCenter {
     let center = NotificationCenter()
@@ -472,6 +477,78 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(canary.deaths == 1)
         center.post(name: .first, object: nil)
         withExtendedLifetime(observer) {}
+    }
+
+    @Test("What an observer was given goes when it is removed, though its token is kept and a loop is still to call it: S-NQ-18")
+    func closureOfARemovedObserver() {
+        let center = NotificationCenter()
+        let canary = Canary()
+        @Sendable func add(_ queue: RunLoop?) -> NotificationCenter.Observation {
+            center.addObserver(forName: .first, object: nil, queue: queue) { [captured = canary.capture()] _ in captured.touch() }
+        }
+        let observer = add(nil)
+        center.removeObserver(observer)
+        #expect(canary.deaths == 1)
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let observer = add(.current)
+            let called = center.addObserver(forName: .first, object: nil, queue: .current) { _ in trace.add("called") }
+            onNewThread { center.post(name: .first, object: nil) }
+            center.removeObserver(observer)
+            trace.add("\(canary.deaths)")
+            RunLoop.current.run(mode: .default, for: .zero)
+            center.removeObserver(called)
+            withExtendedLifetime(observer) {}
+            return trace.all
+        }
+        #expect(trace == ["2", "called"])
+        withExtendedLifetime(observer) {}
+    }
+
+    @Test("A token does not keep the loop of its observer, once that is removed: S-NQ-18")
+    func loopOfARemovedObserver() {
+        let center = NotificationCenter()
+        let (observer, loop) = onNewThread {
+            let loop = RunLoop.current
+            return (center.addObserver(forName: .first, object: nil, queue: loop) { _ in }, WeakLoop(loop))
+        }
+        #expect(loop.object != nil)
+        center.removeObserver(observer)
+        #expect(loop.object == nil)
+        withExtendedLifetime(observer) {}
+    }
+
+    @Test("A centre does nothing with the token of another: S-NQ-18")
+    func tokenOfAnotherCentre() {
+        let trace = Trace()
+        let (one, other) = (tracedCenter(trace), NotificationCenter())
+        let observer = other.addObserver(forName: nil, object: nil, queue: nil) { _ in trace.add("other") }
+        one.removeObserver(observer)
+        one.post(name: .first, object: nil)
+        other.post(name: .first, object: nil)
+        #expect(trace.all == ["first", "other"])
+        other.removeObserver(observer)
+    }
+
+    @Test("A sender that is not Sendable is not compared with values of other types, on any thread: S-NQ-10")
+    func valueOfAnotherType() {
+        final class NotSendable {}
+        struct Sender: Hashable {
+            let kept = NotSendable()
+            let number: Int
+            static func == (one: Sender, other: Sender) -> Bool { one.number == other.number }
+            func hash(into hasher: inout Hasher) { hasher.combine(number) }
+        }
+        let center = NotificationCenter()
+        let trace = Trace()
+        let observer = center.addObserver(forName: .first, object: Sender(number: 7), queue: nil) { _ in trace.add("called") }
+        // It has the hash of the sender.
+        onNewThread { center.post(name: .first, object: 7) }
+        center.post(name: .first, object: 7)
+        #expect(trace.all.isEmpty)
+        center.post(name: .first, object: Sender(number: 7))
+        #expect(trace.all == ["called"])
+        center.removeObserver(observer)
     }
 
     @Test("An observer with a loop is called by that loop: S-NQ-16")

@@ -21,8 +21,13 @@ public struct Notification {
     /// The kind of notification.
     public var name: Name
     /// The sender, often the object that something happened to.
+    ///
+    /// One that is set here counts as not `Sendable`, whatever it is, and the notification does not go to other threads; one that may is
+    /// given to the initializer.
     public var object: Any? { didSet { isSenderSendable = object == nil } }
     /// Further information.
+    ///
+    /// What is set here counts as not `Sendable`, as with ``object``.
     public var userInfo: [AnyHashable: Any]? { didSet { isInfoSendable = userInfo == nil } }
 
     /// Whether the compiler has seen that the sender, and the rest, may go to another thread.

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: MIT
-internal import Synchronization
-
-/// Whether an observer was removed.
-private final class Removal: Sendable {
-    let isDone = Atomic(false)
-}
-
 /// Passes notifications to observers.
 ///
 /// - Threads: all members may be used from any thread; closures are called where the notification is
@@ -13,22 +6,35 @@ private final class Removal: Sendable {
 /// - Foundation: `NotificationCenter`, which programs that use Foundation have instead (S-NQ-16).
 public final class NotificationCenter: Sendable {
     /// Stands for one addition of an observer; ``NotificationCenter/removeObserver(_:)`` takes it.
+    ///
+    /// It keeps nothing of what it was made with once the observer is removed.
     // Sendable: a sender that is a value was given away by the caller, is compared on one thread if it is not Sendable itself, and is
-    // destroyed by whoever has it last; the rest is constant and Sendable, or atomic.
+    // destroyed by whoever has it last; the rest is constant and Sendable, or behind a lock.
     public final class Observation: @unchecked Sendable {
         fileprivate let place: Place
         /// Ascends in the order of addition.
         fileprivate let number: UInt64
-        fileprivate let queue: RunLoop?
-        fileprivate let block: @Sendable (Notification) -> Void
-        fileprivate let removal = Removal()
+        /// Apart from the rest, for what is queued for the loop: a loop whose thread has ended keeps what was posted late, which therefore
+        /// does not keep the loop.
+        fileprivate let callee: Locked<Callee>
+        /// nil: the observer is removed.
+        private let kept: Locked<Kept?>
         private let hasSender: Bool
         /// The thread on which a sender that is a value and not `Sendable` may be looked at; 0: any.
         private let senderThread: UInt
         /// A sender that is an object; it is not kept alive, and when it is gone nothing matches.
         private weak let senderObject: AnyObject?
-        /// A sender that is a value, until the observer is removed.
-        private let senderValue: Locked<Any?>?
+
+        fileprivate struct Callee: Sendable {
+            /// Until the observer is removed.
+            var block: (@Sendable (Notification) -> Void)?
+        }
+
+        private struct Kept {
+            let queue: RunLoop?
+            /// A sender that is a value.
+            let sender: Any?
+        }
 
         fileprivate init(
             _ place: Place, number: UInt64, object: sending Any?, isSendable: Bool, queue: RunLoop?,
@@ -36,36 +42,42 @@ public final class NotificationCenter: Sendable {
         ) {
             self.place = place
             self.number = number
-            self.queue = queue
-            self.block = block
+            callee = Locked(Callee(block: block))
             hasSender = object != nil
             if let object, type(of: object) is AnyClass {
                 senderObject = object as AnyObject
-                senderValue = nil
                 senderThread = 0
+                kept = Locked(Kept(queue: queue, sender: nil))
             } else {
                 senderObject = nil
                 senderThread = isSendable || object == nil ? 0 : RunLoop.callingThread
-                senderValue = object == nil ? nil : Locked(object)
+                kept = Locked(Kept(queue: queue, sender: object))
             }
         }
 
-        /// Lets go of the sender, once the observer is removed.
+        /// Lets go of everything, once the observer is removed.
         fileprivate func end() {
-            removal.isDone.store(true, ordering: .releasing)
-            // Its end may be the client's code: it goes after the lock.
-            let value = senderValue?.withLock { $0.take() }
-            withExtendedLifetime(value) {}
+            // The ends of these may be the client's code: they go after the locks.
+            let block = callee.withLock { $0.block.take() }
+            let kept = self.kept.withLock { $0.take() }
+            withExtendedLifetime((block, kept)) {}
         }
 
-        /// Whether it wants what comes from a sender with the key of its own.
-        fileprivate func wants(_ notification: Notification) -> Bool {
+        /// Who calls the closure for a notification from a sender with the key of its own, nil for the posting thread; no answer if it is not
+        /// called, because the sender is another one or the observer is removed.
+        fileprivate func queue(for notification: Notification) -> RunLoop?? {
+            guard let kept = kept.withLock({ $0 }) else { return nil }
+            return wants(notification, kept.sender) ? .some(kept.queue) : nil
+        }
+
+        private func wants(_ notification: Notification, _ value: Any?) -> Bool {
             if !hasSender { return true }
-            let value = senderValue.flatMap { $0.withLock { $0 } }
             guard let sender = senderObject ?? value else { return false }
-            precondition(
-                senderThread == 0 || senderThread == RunLoop.callingThread,
-                "NotificationCenter: an observer's sender that is not Sendable was compared on another thread")
+            if senderThread != 0 && senderThread != RunLoop.callingThread {
+                // Values of other types may have its hash.
+                if notification.object.map({ type(of: $0) != type(of: sender) }) ?? true { return false }
+                preconditionFailure("NotificationCenter: an observer's sender that is not Sendable was compared on another thread")
+            }
             return isSameSender(sender, notification.object)
         }
     }
@@ -98,7 +110,7 @@ public final class NotificationCenter: Sendable {
     ///   - queue: the loop on whose thread the closure is called: within a posting on that thread, in whatever mode the loop runs
     ///     (S-NQ-17), and by the loop, in its common modes, some time after a posting on another thread. There a sender or information
     ///     that is not `Sendable` ends the program. With nil the posting thread calls the closure within each posting.
-    ///   - block: called with the notification. It is kept until the observer is removed.
+    ///   - block: called with the notification. It is kept until the observer is removed, or for as long as a call of it goes on.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
     /// - Foundation: `addObserver(forName:object:queue:using:)`, where the queue is an operation queue.
     @_disfavoredOverload
@@ -115,8 +127,9 @@ public final class NotificationCenter: Sendable {
     ///
     /// - Parameters:
     ///   - name: the kind; nil for all.
-    ///   - object: the sender, which the caller gives away: any thread may destroy it. It is compared, and ends the program when
-    ///     an equal value is posted on another thread.
+    ///   - object: the sender, which the caller gives away: any thread may destroy it. It is compared on the calling thread alone:
+    ///     when a value of the same type and with the same hash, as an equal one has, is posted on another thread the program ends;
+    ///     values of other types count as unequal there.
     ///   - queue: the loop that calls the closure; with nil the posting thread does.
     ///   - block: called with the notification.
     /// - Returns: what ``removeObserver(_:)`` takes; the centre keeps it too.
@@ -158,18 +171,19 @@ public final class NotificationCenter: Sendable {
         return observation
     }
 
-    /// Ends what adding the observer began, and lets go of its sender; a call under way goes on.
+    /// Ends what adding the observer began, and lets go of its sender, loop and closure; a call under way goes on.
     ///
-    /// - Parameter observer: what that returned; anything else, and one that was removed before, does nothing.
+    /// - Parameter observer: what that returned; anything else, another centre's, and one that was removed before, does nothing.
     public func removeObserver(_ observer: Any) {
         guard let observation = observer as? Observation else { return }
-        // The closure may lead to objects whose end calls in here: it goes after the lock.
-        let removed = state.withLock { state in
-            let removed = state.observations[observation.place]?.removeValue(forKey: observation.number)
+        let isRemoved = state.withLock { state in
+            // Another centre has the same places and numbers.
+            guard state.observations[observation.place]?[observation.number] === observation else { return false }
+            state.observations[observation.place]?[observation.number] = nil
             if state.observations[observation.place]?.isEmpty == true { state.observations[observation.place] = nil }
-            return removed
+            return true
         }
-        removed?.end()
+        if isRemoved { observation.end() }
     }
 
     /// Those who may want the notification, in the order of addition; others cost nothing.
@@ -185,24 +199,23 @@ public final class NotificationCenter: Sendable {
     ///
     /// An observer that is added meanwhile is not called, nor is one that is removed before its turn.
     ///
-    /// - Parameter notification: what to post.
+    /// - Parameter notification: what to post. If an observer has the loop of another thread, its sender and information have to be
+    ///   `Sendable`, and to be given as such to the initializer or to `post(name:object:userInfo:)`: what was set by the properties
+    ///   ``Notification/object`` and ``Notification/userInfo`` counts as not `Sendable`, whatever it is, and ends the program there.
     public func post(_ notification: Notification) {
-        for observation in observations(for: notification) where observation.wants(notification) {
-            if observation.removal.isDone.load(ordering: .acquiring) { continue }
+        for observation in observations(for: notification) {
+            guard let queue = observation.queue(for: notification) else { continue }
+            let callee = observation.callee
             // Nothing that the caller may use again outlives the call on its loop's own thread.
-            guard let queue = observation.queue, !queue.isOfCallingThread else {
-                observation.block(notification)
+            guard let queue, !queue.isOfCallingThread else {
+                callee.withLock { $0.block }?(notification)
                 continue
             }
             precondition(
                 notification.isSendable,
                 "NotificationCenter: what is not Sendable was posted to an observer of another thread's loop")
             nonisolated(unsafe) let notification = notification
-            // Without the observation, which keeps the loop: a loop whose thread has ended keeps what was posted late.
-            let (removal, block) = (observation.removal, observation.block)
-            queue.perform(inModes: [.common]) {
-                if !removal.isDone.load(ordering: .acquiring) { block(notification) }
-            }
+            queue.perform(inModes: [.common]) { callee.withLock { $0.block }?(notification) }
             queue.wakeUp()
         }
     }
