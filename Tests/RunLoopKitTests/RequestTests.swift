@@ -97,6 +97,34 @@ import Testing
         #expect(trace == ["made", "one", "one again", "two"])
     }
 
+    @Test("What a request holds goes when it is cancelled or performed, though the request is kept: S-PERF-9 S-PERF-22")
+    func keptRequests() {
+        let canary = Canary()
+        let deaths = onNewThread { () -> [Int] in
+            let loop = RunLoop.current
+            func delayed() -> CancellablePerform { RunLoop.perform(afterDelay: .zero) { [it = canary.capture()] in it.touch() } }
+            func ordered() -> CancellablePerform { loop.perform(order: 0) { [it = canary.capture()] in it.touch() } }
+            var deaths: [Int] = []
+            let cancelled = [delayed(), ordered()]
+            for request in cancelled {
+                request.cancel()
+                deaths.append(canary.deaths)
+            }
+            let performed = [delayed(), ordered()]
+            loop.keepAlive()
+            loop.run(mode: .default, for: .zero)
+            deaths.append(canary.deaths)
+            // They are over, and these mean no other.
+            let later = [delayed(), ordered()]
+            for request in cancelled + performed { request.cancel() }
+            deaths.append(canary.deaths)
+            for request in later { request.cancel() }
+            return deaths
+        }
+        #expect(deaths == [1, 2, 4, 4])
+        #expect(canary.deaths == 6)
+    }
+
     @Test("A closure in the background runs on a thread of its own: S-PERF-15")
     func background() {
         let done = Promise<Bool>()

@@ -8,38 +8,47 @@ internal import CRunLoop
 // The perform-selector family with plain closures (section 21 of the specification); Performer.swift has Foundation's form of it.
 
 /// A closure that waits for its date or its turn, and can be cancelled until then.
+///
+/// It does not keep the closure, which goes when it was called or is cancelled.
 public final class CancellablePerform: Sendable {
-    private let closure: RequestedClosure
+    private let target: RequestTarget
     /// The loop of an ordered request; nil: a delayed one, of the thread that made it.
     private let loop: RunLoop?
 
-    fileprivate init(_ closure: RequestedClosure, on loop: RunLoop? = nil) {
-        self.closure = closure
+    fileprivate init(_ target: RequestTarget, on loop: RunLoop? = nil) {
+        self.target = target
         self.loop = loop
     }
 
-    /// Cancels the request, in all modes: it never runs, and releases what it holds.
+    /// Cancels the request, in all modes: it never runs, and what it holds is released.
     ///
     /// One that has run, or runs now, is not affected (S-PERF-22).
     ///
     /// - Threads: an ordered request: any. A delayed one: the thread that made it; on others nothing happens (S-PERF-23).
     /// - Foundation: `NSObject.cancelPreviousPerformRequests(withTarget:selector:object:)`.
     public func cancel() {
-        // This object keeps the closure, so no other request has its address, which is the request's target besides.
-        let info = Unmanaged.passUnretained(closure).toOpaque()
         if let loop {
-            RLCancelPerformInOrder(loop.reference, info, performRequested, info)
+            RLCancelPerformInOrder(loop.reference, target.address, nil, nil)
         } else {
-            RLCancelPerformAfterDelay(info, performRequested, info, nil)
+            RLCancelPerformAfterDelay(target.address, nil, nil, nil)
         }
     }
 }
 
-/// What the C library holds of a request; it drops its one reference once.
+/// What the C library knows a request by that can be cancelled. The request and who may cancel it keep it, so that no other has its address.
+private final class RequestTarget: Sendable {
+    var address: UnsafeRawPointer { UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque()) }
+}
+
+/// What the C library holds of a request, and nobody else; it drops its one reference once.
 private final class RequestedClosure: Sendable {
     let block: @Sendable () -> Void
+    private let target: RequestTarget?
 
-    init(_ block: @escaping @Sendable () -> Void) { self.block = block }
+    init(_ block: @escaping @Sendable () -> Void, target: RequestTarget? = nil) {
+        self.block = block
+        self.target = target
+    }
 
     var retained: UnsafeMutableRawPointer { Unmanaged.passRetained(self).toOpaque() }
 }
@@ -113,13 +122,13 @@ extension RunLoop {
         afterDelay delay: Duration, inModes modes: [Mode] = [.default],
         block: @escaping @Sendable () -> Void
     ) -> CancellablePerform {
-        let closure = RequestedClosure(block)
-        let info = closure.retained
+        let target = RequestTarget()
+        let closure = RequestedClosure(block, target: target).retained
         withNames(of: modes) { names in
             RLPerformAfterDelayInModes(
-                names.baseAddress, names.count, delay.inSeconds, info, performRequested, info, releaseRequested)
+                names.baseAddress, names.count, delay.inSeconds, target.address, performRequested, closure, releaseRequested)
         }
-        return CancellablePerform(closure)
+        return CancellablePerform(target)
     }
 }
 
@@ -139,13 +148,12 @@ extension RunLoop {
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], block: @escaping @Sendable () -> Void
     ) -> CancellablePerform {
-        let closure = RequestedClosure(block)
-        let request = CancellablePerform(closure, on: self)
-        let info = closure.retained
+        let target = RequestTarget()
+        let closure = RequestedClosure(block, target: target).retained
         withNames(of: modes) { names in
             RLPerformInOrder(
-                reference, names.baseAddress, names.count, order, info, performRequested, info, releaseRequested)
+                reference, names.baseAddress, names.count, order, target.address, performRequested, closure, releaseRequested)
         }
-        return request
+        return CancellablePerform(target, on: self)
     }
 }
