@@ -72,6 +72,15 @@ let isThreadSanitized = dlsym(nil, "__tsan_init") != nil
 /// Each of the sanitizers keeps memory for what the program has made and ended.
 let isSanitized = isAddressSanitized || isThreadSanitized
 
+/// The tests and what they test are built one way.
+var isOptimized: Bool {
+    #if DEBUG
+    false
+    #else
+    true
+    #endif
+}
+
 /// Processor time of this thread.
 func threadTime() -> Double {
     var time = timespec()

@@ -292,6 +292,7 @@ private func wait(for thread: Thread) {
             let (smallest, least) = (RunLoopThread(stackSize: 1), Promise<Int>())
             try smallest.start()
             smallest.loop.perform { least.fulfil(Thread.current.stackSize) }
+            smallest.loop.wakeUp()
             #expect(least.value >= 1 << 16)
             smallest.stop()
             smallest.join()
@@ -456,6 +457,49 @@ private func wait(for thread: Thread) {
             thread.start()
         }
         isGone.value
+    }
+
+    @Test("What a thread performs goes when it has ended, though its object is kept: S-NSTH-10")
+    func work() async throws {
+        final class Worker: Performer {
+            let captured: Canary.Captured
+            init(_ captured: Canary.Captured) { self.captured = captured }
+        }
+        let canary = Canary()
+        let work = Selector<Worker>("work") { _, argument in (argument as! Canary.Captured).touch() }
+        let threads = [
+            Thread { [captured = canary.capture()] in captured.touch() },
+            Thread(target: Worker(canary.capture()), selector: work, object: canary.capture()),
+        ]
+        for thread in threads { thread.start() }
+        while canary.deaths < 3 { try await Task.sleep(for: .milliseconds(1)) }
+        // One that is finished by its start.
+        let cancelled = Thread { [captured = canary.capture()] in captured.touch() }
+        cancelled.cancel()
+        cancelled.start()
+        #expect(canary.deaths == 4)
+        withExtendedLifetime(threads) {}
+    }
+
+    // Code without optimisation retains the closures that it calls, and the frames' references are lost with them.
+    @Test("What a thread performs goes also if it ends the thread: S-NSTH-4 S-NSTH-10", .enabled(if: isOptimized))
+    func workThatExits() async throws {
+        final class Worker: Performer {
+            let captured: Canary.Captured
+            init(_ captured: Canary.Captured) { self.captured = captured }
+        }
+        let canary = Canary()
+        let exit = Selector<Worker>("exit") { _, _ in Thread.exit() }
+        Thread(target: Worker(canary.capture()), selector: exit, object: canary.capture()).start()
+        Thread { [captured = canary.capture()] in
+            captured.touch()
+            Thread.exit()
+        }.start()
+        try RunLoopThread { [captured = canary.capture()] _ in
+            captured.touch()
+            Thread.exit()
+        }.start()
+        while canary.deaths < 4 { try await Task.sleep(for: .milliseconds(1)) }
     }
 
     @Test("The call stack leads from the caller outwards: S-NSTH-11")

@@ -378,6 +378,16 @@ import Glibc
         try thread.start()
     }
 
+    @Test("The body of a thread goes when it has ended, though its object is kept: S-THREAD-3")
+    func bodyOfAnEndedThread() throws {
+        let canary = Canary()
+        let thread = RunLoopThread { [captured = canary.capture()] _ in captured.touch() }
+        try thread.start()
+        thread.join()
+        #expect(canary.deaths == 1)
+        withExtendedLifetime(thread) {}
+    }
+
     // What the frames of the thread's Swift functions held is lost with them; nobody runs their ends.
     @Test("A thread that a callback ends is finished for all who wait: S-LOOP-19")
     func exit() async throws {

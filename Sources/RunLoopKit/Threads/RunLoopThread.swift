@@ -59,7 +59,8 @@ public final class RunLoopThread: @unchecked Sendable {
     ///   - stackSize: in bytes, rounded up to whole pages and to 64 KiB, which a thread of Swift needs (S-NSTH-7); nil and 0 for the
     ///     system's own size.
     ///   - qualityOfService: see ``QualityOfService``.
-    ///   - body: runs on the thread and gets this object; nil runs the loop until the thread is stopped or cancelled.
+    ///   - body: runs on the thread and gets this object, and is kept until the thread has ended; nil runs the loop until the thread is
+    ///     stopped or cancelled.
     public init(
         name: String? = nil, stackSize: Int? = nil, qualityOfService: QualityOfService = .default,
         body: (@Sendable (RunLoopThread) -> Void)? = nil
@@ -85,16 +86,32 @@ public final class RunLoopThread: @unchecked Sendable {
 /// What the C library calls on the thread. It, and not the thread's object, is what the C library keeps from the beginning.
 // Sendable: who starts the thread sets `thread` before, and the thread alone has it then.
 private final class ThreadBody: @unchecked Sendable {
-    let body: (@Sendable (RunLoopThread) -> Void)?
+    /// A constant closure: its call, on which the thread may end, need not hold a copy.
+    final class Work: Sendable {
+        private let body: @Sendable (RunLoopThread) -> Void
+
+        init(_ body: @escaping @Sendable (RunLoopThread) -> Void) { self.body = body }
+
+        func perform(on thread: RunLoopThread) { body(thread) }
+    }
+
+    /// Until the thread has ended; the thread's object may be kept for longer.
+    private var work: Work?
     /// Keeps the object while the thread executes.
     var thread: RunLoopThread?
 
-    init(_ body: (@Sendable (RunLoopThread) -> Void)?) { self.body = body }
+    init(_ body: (@Sendable (RunLoopThread) -> Void)?) { work = body.map { Work($0) } }
 
     var unmanagedThread: Unmanaged<RunLoopThread>? { thread.map { Unmanaged.passUnretained($0) } }
 
+    @inline(never)
+    var unmanagedWork: Unmanaged<Work>? { work.map { Unmanaged.passUnretained($0) } }
+
     /// On the thread, after all its work, also if a callback ended it; or when a thread that was never started is let go of.
     func end() {
+        // The closure's end may be the client's code.
+        let work = work.take()
+        withExtendedLifetime(work) {}
         thread?.over()
         thread = nil
     }
@@ -131,8 +148,9 @@ extension RunLoopThread {
     fileprivate func main() {
         _ = RunLoopThread.own.value { self }
         keepLoop()
-        if let body = body.body {
-            body(self)
+        if let work = body.unmanagedWork {
+            // Held by no variable, as above.
+            work._withUnsafeGuaranteedRef { $0.perform(on: self) }
             if isCancelled { return }
             // What it has left is performed as after a stop.
             endCallingThread()

@@ -48,42 +48,40 @@ open class Thread: @unchecked Sendable {
         /// What the C library was given for the start; it may be changed before the thread is there.
         var given: (name: String?, niceValue: CInt) = (nil, 0)
         var hasToldEnd = false
-        /// What a thread with a selector performs, until its end.
-        var request: PerformRequest?
+        /// Until the end of the thread.
+        var work: ThreadWork?
 
         var wantedNiceValue: CInt { niceValue ?? quality.niceValue }
     }
 
     let state = Locked(State())
     private let cancelled = Atomic(false)
-    private let block: (@Sendable () -> Void)?
     /// Of the process in which the object was made.
     private let generation = ForkedChild.generation
 
     /// Makes a thread whose work is the subclass's ``main()``.
-    public init() { block = nil }
+    public init() {}
 
     /// Makes a thread that calls a closure.
     ///
-    /// - Parameter block: called once, on the thread.
-    public init(block: @escaping @Sendable () -> Void) { self.block = block }
+    /// - Parameter block: called once, on the thread. It is kept until the thread has ended.
+    public init(block: @escaping @Sendable () -> Void) {
+        let work = ThreadWork(block)
+        state.withLock { $0.work = work }
+    }
 
-    /// Makes a thread that performs a selector.
+    /// Makes a thread that performs a selector. It keeps the target and the argument until it has ended.
     ///
     /// - Parameters:
     ///   - target: the object that performs it.
     ///   - selector: the action.
     ///   - argument: the argument of the selector's action.
     public convenience init<Target: Performer>(target: Target, selector: Selector<Target>, object argument: (any Sendable)?) {
-        self.init {}
-        // Sendable: of its constants the target and the argument are.
-        nonisolated(unsafe) let request = PerformRequest(selector, target, argument)
-        state.withLock { $0.request = request }
+        self.init { selector.action(target, argument) }
     }
 
     /// The object of a thread that was there before it: the calling one, or one that has not asked for it yet.
     init(ofCallingThread isOwn: Bool) {
-        block = nil
         let (handle, number) = isOwn ? (pthread_self(), Thread.ownNumber) : (nil, nil)
         let name = isOwn ? RLThreadGetName(RLThreadGetCurrent()).map { String(cString: $0) } : nil
         state.withLock { state in
@@ -100,9 +98,14 @@ open class Thread: @unchecked Sendable {
 
     /// The thread's work: calls the closure. A subclass overrides it, and need not call this.
     open func main() {
-        if let request = state.withLock({ $0.request }) { return request.perform() }
-        block?()
+        let caller = pthread_self()
+        guard state.withLock({ $0.handle == caller }) else { return state.withLock({ $0.work })?.perform() ?? () }
+        // Held by no variable: it may end the thread, which releases none. The thread's end, which takes it, is this thread's too.
+        unmanagedWork?._withUnsafeGuaranteedRef { $0.perform() }
     }
+
+    @inline(never)
+    private var unmanagedWork: Unmanaged<ThreadWork>? { state.withLock { $0.work.map { Unmanaged.passUnretained($0) } } }
 
     /// Makes the thread, once, and does not wait for it (S-NSTH-1).
     ///
@@ -116,10 +119,7 @@ open class Thread: @unchecked Sendable {
             return true
         }
         precondition(isFirst, "Thread.start: the thread was started already")
-        if isCancelled {
-            let request = state.withLock { $0.request.take() }
-            return withExtendedLifetime(request) {}
-        }
+        if isCancelled { return dropWork() }
         Thread.becomeMultiThreaded()
         // Released by the C library when the thread has ended.
         let info = Unmanaged.passRetained(self).toOpaque()
@@ -171,9 +171,13 @@ open class Thread: @unchecked Sendable {
     private func end() {
         tellEnd()
         finish()
-        // Whatever performs it may have this object.
-        let request = state.withLock { $0.request.take() }
-        withExtendedLifetime(request) {}
+        dropWork()
+    }
+
+    /// The closure may lead to this object, and its end may be the client's code: it goes after the lock.
+    private func dropWork() {
+        let work = state.withLock { $0.work.take() }
+        withExtendedLifetime(work) {}
     }
 
     func finish() {
@@ -222,6 +226,15 @@ open class Thread: @unchecked Sendable {
         if let reference { return RLThreadIsFinished(reference) }
         return generation != ForkedChild.generation && Thread.main !== self
     }
+}
+
+/// What a thread calls. Its closure is constant, so that the call, on which the thread may end, need not hold a copy.
+final class ThreadWork: Sendable {
+    private let block: @Sendable () -> Void
+
+    init(_ block: @escaping @Sendable () -> Void) { self.block = block }
+
+    func perform() { block() }
 }
 
 extension Thread: Hashable, CustomStringConvertible {
