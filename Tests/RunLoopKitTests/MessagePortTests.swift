@@ -159,6 +159,24 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
         #expect(same)
     }
 
+    @Test("A handler goes when its port becomes invalid, though that is kept, or is invalid already: S-MSG-34")
+    func handlerOfAnInvalidPort() {
+        let canary = Canary()
+        let port = MessagePort()
+        func answer() {
+            port.setRequestHandler { [captured = canary.capture()] _, request in
+                captured.touch()
+                return request.bytes
+            }
+        }
+        answer()
+        port.invalidate()
+        #expect(canary.deaths == 1)
+        answer()
+        #expect(canary.deaths == 2)
+        withExtendedLifetime(port) {}
+    }
+
     @Test("A request from another thread gets its answer, also none and a long one: S-MSG-13, S-MSG-14, S-MSG-16, S-MSG-17, S-MSG-30")
     func requests() {
         let name = uniqueName()

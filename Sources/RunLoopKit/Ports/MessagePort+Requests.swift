@@ -60,7 +60,8 @@ extension MessagePort {
     /// in which they travel. It is called on the loop's thread, one message in each pass (S-MSG-13).
     ///
     /// - Parameter handler: returns the bytes of the answer; nil answers with none (S-MSG-17). A sender that does
-    ///   not wait gets nothing (S-MSG-16). With a nil handler the delegate gets the messages again.
+    ///   not wait gets nothing (S-MSG-16). With a nil handler the delegate gets the messages again. It is kept until the port
+    ///   becomes invalid (S-MSG-34).
     /// - Threads: any.
     /// - CF: the callback of `CFMessagePortCreateLocal`.
     public func setRequestHandler(_ handler: (@Sendable (MessagePort, Request) -> [UInt8]?)?) {
@@ -71,6 +72,8 @@ extension MessagePort {
             return old
         }
         withExtendedLifetime(old) {}
+        // The end of the port, which takes the handler, may have come before this one.
+        if handler != nil, isAnnounced.withLock({ $0 }) { setRequestHandler(nil) }
     }
 
     /// Sends bytes and descriptors and waits for the answer.

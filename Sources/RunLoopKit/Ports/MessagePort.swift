@@ -21,7 +21,7 @@ public final class MessagePort: Port, @unchecked Sendable {
     // Sendable: the reference is constant, its functions may be called from any thread, and the rest is locked.
     let reference: RLMessagePortRef
     /// Set by who posts the notification, so that it is posted once.
-    private let isAnnounced = Locked(false)
+    let isAnnounced = Locked(false)
     /// Who answers in place of the delegate.
     struct RequestHandler: Sendable {
         let answer: @Sendable (MessagePort, Request) -> [UInt8]?
@@ -86,12 +86,17 @@ public final class MessagePort: Port, @unchecked Sendable {
     public override func invalidate() {
         let isFirst = takeAnnouncement()
         RLMessagePortInvalidate(reference)
-        if isFirst { postInvalidation() }
+        if isFirst { end() }
     }
 
     /// Called when the port became invalid by other means.
     fileprivate func announce() {
-        if takeAnnouncement() { postInvalidation() }
+        if takeAnnouncement() { end() }
+    }
+
+    private func end() {
+        setRequestHandler(nil)
+        postInvalidation()
     }
 
     private func takeAnnouncement() -> Bool {
