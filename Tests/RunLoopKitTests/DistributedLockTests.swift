@@ -172,6 +172,24 @@ private final class LockFile: Sendable {
         #expect(try await Table().fill(file.make()) == 1)
     }
 
+    @Test("The closure is called on the caller's actor also if it names nothing of that: S-NSLK-8")
+    func isolationOfAnyClosure() async throws {
+        actor Table {
+            nonisolated let executor: RunLoopExecutor
+            nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+            init(on loop: RunLoop) { executor = loop.executor }
+            func fill(_ lock: DistributedLock) async throws -> Bool? {
+                let executor = executor
+                return try await lock.locked { executor.isIsolatingCurrentContext() }
+            }
+        }
+        let file = LockFile()
+        let thread = RunLoopThread()
+        try thread.start()
+        #expect(try await Table(on: thread.loop).fill(file.make()) == true)
+        await thread.finish()
+    }
+
     @Test("An error of the closure comes out, and the lock is free; one that was broken meanwhile is told: S-NSLK-8 S-DLOCK-6")
     func errors() async throws {
         struct Failure: Error {}

@@ -9,13 +9,13 @@ extension DistributedLock {
     ///   - interval: on file systems that several machines share, how long to wait between two attempts; on others the kernel
     ///     reports the end of a holder (S-DLOCK-12, S-DLOCK-13).
     ///   - isolation: the caller's actor, which calls the closure; leave it out.
-    ///   - body: called with the lock held.
+    ///   - body: called with the lock held, on the caller's actor.
     /// - Returns: what the closure returned.
     /// - Throws: what the closure threw; what ``tryLock()`` throws where the lock cannot be taken; `CancellationError` if the task is
     ///   cancelled before the lock was taken; what ``unlock()`` throws, including `ESTALE`, after the closure has returned.
     public func locked<Result>(
         checkingEvery interval: Duration = .seconds(1), isolation: isolated (any Actor)? = #isolation,
-        _ body: () async throws -> Result
+        _ body: nonisolated(nonsending) () async throws -> Result
     ) async throws -> Result {
         let loop = try FileLockThread.loop()
         try await take(on: loop, checkingEvery: interval, isolation: isolation)
