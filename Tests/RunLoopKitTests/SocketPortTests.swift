@@ -94,18 +94,43 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
     @Test("A loop forgets the ports of a remote address when one of them is invalidated, though that is not announced: S-NSRL-11, S-NSP-17")
     func remoteIsForgotten() {
         let local = SocketPort()
-        let loop = RunLoop.main
-        weak var known: SocketPort?
-        weak var other: SocketPort?
-        do {
-            let (one, two) = (
-                SocketPort(remoteWithTCPPort: number(of: local), host: nil)!, SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
-            )
-            (known, other) = (one, two)
-            for port in [one, two] { loop.add(port, forMode: .default) }
-            one.invalidate()
+        let number = number(of: local)
+        let isKept = onNewThread { () -> [Bool] in
+            let loop = RunLoop.current
+            weak var known: SocketPort?
+            let other = SocketPort(remoteWithTCPPort: number, host: nil)!
+            do {
+                let one = SocketPort(remoteWithTCPPort: number, host: nil)!
+                known = one
+                loop.add(one, forMode: .default)
+            }
+            let before = known != nil
+            other.invalidate()
+            return [before, known != nil]
         }
-        #expect(known == nil && other == nil)
+        #expect(isKept == [true, false])
+        local.invalidate()
+    }
+
+    @Test("A loop has the ports of a remote address once, and lets go of the one when any of them is removed: S-NSRL-11, S-NSP-17")
+    func equalIsRemoved() {
+        let local = SocketPort()
+        let number = number(of: local)
+        let isKept = onNewThread { () -> [Bool] in
+            let loop = RunLoop.current
+            weak var known: SocketPort?
+            let other = SocketPort(remoteWithTCPPort: number, host: nil)!
+            do {
+                let one = SocketPort(remoteWithTCPPort: number, host: nil)!
+                known = one
+                loop.add(one, forMode: .default)
+                loop.add(other, forMode: .default)
+            }
+            let before = known != nil
+            loop.remove(other, forMode: .default)
+            return [before, known != nil]
+        }
+        #expect(isKept == [true, false])
         local.invalidate()
     }
 

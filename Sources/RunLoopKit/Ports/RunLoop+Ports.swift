@@ -16,14 +16,14 @@ extension RunLoop {
         port.schedule(in: self, forMode: mode)
         settle(port, mode, after: change)
         // Whoever ended the thread or the port meanwhile may have come too early to find it.
-        if !port.isValid { ports.forget(ObjectIdentifier(port)) }
+        if !port.isValid { ports.forget(port.identity) }
         if executor.hasEnded { ports.forgetAll() }
     }
 
     /// Removes a port from a mode; what is sent to it waits in its queue.
     ///
     /// - Parameters:
-    ///   - port: the port.
+    ///   - port: the port, or one equal to it (S-NSP-17).
     ///   - mode: the mode; one that does not have the port is left alone. ``Mode/common`` takes a port that was added under it
     ///     out of all common modes.
     /// - Threads: any.
@@ -73,6 +73,7 @@ final class LoopPorts: @unchecked Sendable {
     }
 
     private struct State {
+        /// By what makes a port the same as another: equal ones of a remote address are one here (S-NSP-17).
         var entries: [ObjectIdentifier: Entry] = [:]
         /// How many there were, of all entries.
         var changes = 0
@@ -115,7 +116,7 @@ final class LoopPorts: @unchecked Sendable {
 
     /// Notes that the loop has the port in the mode; nil if it is there.
     func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
-        let id = ObjectIdentifier(port)
+        let id = port.identity
         let common = commonModes(for: id, mode, loop)
         enum Known { case no, unchanged, changed(Change) }
         let known: Known = state.withLock { state in
@@ -154,7 +155,7 @@ final class LoopPorts: @unchecked Sendable {
 
     /// Notes that the loop does not have the port in the mode any more; nil if it is not there.
     func remove(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
-        let id = ObjectIdentifier(port)
+        let id = port.identity
         let common = commonModes(for: id, mode, loop)
         let (change, last): (Change?, Entry?) = state.withLock { state in
             guard state.entries[id]?.modes.remove(mode, common: common) == true else {
@@ -170,7 +171,7 @@ final class LoopPorts: @unchecked Sendable {
     /// Where the port is by the table, and since which change, unless the caller has asked it for that; then it asks no more. The last look and
     /// the end of asking are one: who comes later changes the table later.
     func place(of port: Port, ifChangedSince change: Change) -> (change: Change, modes: ModeSet, names: Set<RunLoop.Mode>)? {
-        let id = ObjectIdentifier(port)
+        let id = port.identity
         let isValid = port.isValid
         return state.withLock { state in
             let entry = state.entries[id]
