@@ -366,6 +366,59 @@ RL_TEST(mode_made_common_before_its_wait, "S-WAKE-15 S-PERF-6",
     }
 }
 
+/* In a function of the mode: a nested run, during which another thread makes the mode a common one. */
+static void make_it_common_and_stop(void *loop) {
+    RLAddCommonMode(loop, mode_to_be);
+    RLStop(loop);
+}
+static void run_while_it_becomes_common(void *loop) {
+    Thread *thread = when_waiting(loop, make_it_common_and_stop, loop);
+    expect_run(mode_to_be, 30, false, Stopped);
+    thread_join(thread);
+    trace("nested-done");
+}
+
+RL_TEST(mode_made_common_during_a_nested_run, "S-WAKE-15 S-WAKE-9 S-BLK-15",
+        "A mode becomes a common one while a nested run waits, to which the functions of the outer round are invisible: the outer run does not "
+        "sleep before a function that has waited for that") {
+    RLRunLoopRef loop = RLGetCurrent();
+    mode_to_be = "a mode";
+    keep_alive(loop, mode_to_be);
+    RLPerformFunction(loop, kRLCommonModes, stop_here, "performed", NULL);
+    expect_run(mode_to_be, 0, false, TimedOut);
+    RLPerformFunction(loop, mode_to_be, run_while_it_becomes_common, loop, NULL);
+    expect_run(mode_to_be, 30, false, Stopped);
+    expect_trace("nested-done performed");
+}
+
+static void queue_in_the_mode(Probe *self) { RLPerformFunction(self->loop, mode_to_be, stop_here, "performed", NULL); }
+
+RL_TEST(mode_made_common_long_before, "S-WAKE-15 S-BLK-2 S-PASS-16",
+        "A mode that another thread made a common one before the run: a function queued just before the wait does not end it") {
+    RLRunLoopRef loop = RLGetCurrent();
+    Probe observer = {.action = queue_in_the_mode};
+    mode_to_be = "a mode";
+    keep_alive(loop, mode_to_be);
+    RLAddObserver(loop, probe_observer(&observer, kRLBeforeWaiting, false, 0), mode_to_be);
+    thread_join(thread_start(make_it_common, loop));
+    observe(loop, mode_to_be);
+    expect_run(mode_to_be, 0.02, false, TimedOut);
+    expect_trace("E BT BS BW AW performed X");
+}
+
+RL_TEST(another_mode_made_common_before_the_wait, "S-WAKE-15 S-PASS-16",
+        "A mode that the loop makes a common one before it waits in another, which is none: a request for the common modes makes no pass") {
+    RLRunLoopRef loop = RLGetCurrent();
+    Probe observer = {.action = common_before_the_wait};
+    mode_to_be = "common";
+    keep_alive(loop, "a mode");
+    RLAddObserver(loop, probe_observer(&observer, kRLBeforeWaiting, false, 0), "a mode");
+    RLPerformOnLoop(loop, kRLCommonModes, stop_here, "performed", NULL, false);
+    observe(loop, "a mode");
+    expect_run("a mode", 0.02, false, TimedOut);
+    expect_trace("E BT BS BW AW X");
+}
+
 static void add_on_own_thread(Probe *self) { add_source(self->data, kRLDefaultMode); }
 
 RL_TEST(source_added_by_the_loops_thread_does_not_wake, "S-WAKE-15",

@@ -24,6 +24,8 @@ struct ForeignRun: ~Copyable, Listed {
     var isFirstPass: Bool
     /// What the steps before the wait left for those after it, in phase `waiting`.
     var half: HalfPass
+    /// `RunFrame.common` of a wait that is nested in a callback.
+    var common: CommonState
     /// The loop holds a reference.
     var isHeld: Bool
     /// How many functions that call the client hold one.

@@ -13,6 +13,8 @@ struct RunFrame {
     var deadline: Int64 = Clock.never
     /// The wait of the current pass; wake-ups that nested runs take also apply to it (S-WAKE-9).
     var wait = WaitState.ahead
+    /// What the run has seen of its mode's becoming a common one.
+    var common = CommonState.unseen
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
     /// The thread is to end: the run is stopped when its first pass has begun, after the Entry observers (`endRuns`).
@@ -33,6 +35,16 @@ struct RunFrame {
 }
 
 typealias RunFramePointer = UnsafeMutablePointer<RunFrame>
+
+/// Whether a wait has to look at what waits for the common modes, because its mode has come to them (S-WAKE-15).
+enum CommonState: UInt8 {
+    /// The mode was none of them when the pass began.
+    case unseen = 0
+    /// A callback on the loop's thread has made it one since: requests alone end the wait.
+    case byOwnThread
+    /// The pass has looked at what there is, or a look of its wait has.
+    case seen
+}
 
 /// Why a run ended, with the values of `RLRunResult`.
 enum RunResult: Int32 {

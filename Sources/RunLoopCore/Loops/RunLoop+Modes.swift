@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = makeModeRecordLocked(name)
         if mode.pointee.isCommon.load(ordering: .relaxed) { return unlock() }
         makeCommonLocked(mode)
-        if mayBeAsleep { mode.pointee.isNewlyCommon.store(true, ordering: .sequentiallyConsistent) }
+        if !mayBeAsleep { noteOwnCommon(mode) }
 
         let sourceCount = pointee.commonSources.count
         if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {
@@ -36,18 +36,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             sources[index].release()
         }
         CRunLoopLinux.free(sources)
-        // S-WAKE-15. On the loop's own thread requests alone count: a thread may wait for them.
-        if mayBeAsleep ? wakes : hasRequests(for: mode) { wakeUp() }
+        if wakes && mayBeAsleep { wakeUp() }  // S-WAKE-15
     }
 
-    /// A look in a mode that another thread has made a common one: what waited for that, and whose wake-up is spent, wakes the loop. True if there is
-    /// anything.
+    /// A callback has made the mode a common one: on the loop's own thread functions do not count, but requests do, for which a thread may wait.
+    private func noteOwnCommon(_ mode: ModePointer) {
+        var next = pointee.frame
+        while let frame = next {
+            if frame.pointee.mode == mode && frame.pointee.common == .unseen { frame.pointee.common = .byOwnThread }
+            next = frame.pointee.outer
+        }
+    }
+
+    /// A look of a wait: whether its mode has become a common one since the pass began, and something has waited for that, whose wake-up is spent. Each
+    /// wait looks for itself: what is invisible to a nested run (S-BLK-15) is not to the run around it.
     @inline(never)
-    func meetNewlyCommon(_ mode: ModePointer) -> Bool {
-        mode.pointee.isNewlyCommon.store(false, ordering: .sequentiallyConsistent)
-        guard hasPosts(for: mode) || hasRequests(for: mode) else { return false }
-        wakeUp()
-        return true
+    func meetCommon(_ mode: ModePointer, _ state: inout CommonState) -> Bool {
+        guard state != .seen, mode.pointee.isCommon.load(ordering: .sequentiallyConsistent) else { return false }
+        defer { state = .seen }
+        return hasRequests(for: mode) || (state == .unseen && hasPosts(for: mode))
     }
 
     /// The name of the innermost run's mode, from malloc (S-MODE-8).

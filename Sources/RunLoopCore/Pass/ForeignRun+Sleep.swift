@@ -11,8 +11,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         guard pointee.set.open() else { return Double(Clock.retryDelay) / 1e9 }
         leaveBusyPolling()
         while true {
-            var isWoken = loop.readWake() == WakeState.wakeUp
-            if pointee.mode.pointee.isNewlyCommon.load(ordering: .sequentiallyConsistent), loop.meetNewlyCommon(pointee.mode) { isWoken = true }
+            let isWoken = loop.readWake() == WakeState.wakeUp
             if !isNested && pointee.phase == .idle {
                 // A loop that is not running forgets wake-ups (S-WAKE-5), but what they announced may be there to run.
                 loop.takeWakeUp(handingTo: nil)
@@ -20,6 +19,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                 if !isValid { return .infinity }
                 if pointee.phase != .idle { continue }
             }
+            lookAtCommon()
             let look = look(isWoken: isWoken)
             guard case .sleep(let until) = look.decide() else {
                 rouse()
@@ -38,6 +38,15 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                 continue
             }
             return secondsLeft
+        }
+    }
+
+    /// As in a run's own wait. One that is nested in a callback has no frame.
+    private func lookAtCommon() {
+        if !isNested {
+            if pointee.phase != .idle { _ = pointee.loop.hasMetCommon(pointee.frame) }
+        } else if pointee.loop.meetCommon(pointee.mode, &pointee.common) {
+            pointee.loop.wakeUp()
         }
     }
 

@@ -146,6 +146,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.isBusy = true
         pointee.half = pointee.loop.passToWait(pointee.frame, isFirst: pointee.isFirstPass)
         pointee.loop.tellHeld()
+        pointee.common = pointee.frame.pointee.common
         endCallbacks()
         pointee.isFirstPass = false
         pointee.phase = .waiting

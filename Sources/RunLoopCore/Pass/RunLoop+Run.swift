@@ -85,6 +85,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let isWoken = takeWakeUp(handingTo: frame.pointee.outer) || frame.pointee.wait == .aheadAndWoken
             frame.pointee.wait = isWoken && isEmpty(mode) ? .aheadAndWoken : .ahead
         }
+        if frame.pointee.common != .seen { frame.pointee.common = mode.pointee.isCommon.load(ordering: .relaxed) ? .seen : .unseen }
         _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
 
         notify(.beforeTimers, in: mode)  // P2

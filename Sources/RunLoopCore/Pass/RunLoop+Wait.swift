@@ -59,7 +59,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var hasNotified = false
         while true {
             var isWoken = beginLook(frame)
-            if frame.pointee.mode.pointee.isNewlyCommon.load(ordering: .sequentiallyConsistent), meetNewlyCommon(frame.pointee.mode) { isWoken = true }
+            // After the request to look again, which a thread makes when the mode is a common one, has been taken.
+            if hasMetCommon(frame) { isWoken = true }
             // A poll looks at the present only; but a run without time has no other look.
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
@@ -148,6 +149,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             until = Swift.min(until, Clock.now() + Clock.retryDelay)
         }
         return Look(facts: facts, until: until, set: set)
+    }
+
+    /// Whether the wait ends because its mode has become a common one since the pass began.
+    @inline(always)
+    func hasMetCommon(_ frame: RunFramePointer) -> Bool {
+        if frame.pointee.common == .seen || !meetCommon(frame.pointee.mode, &frame.pointee.common) { return false }
+        frame.pointee.wait = .aheadAndWoken
+        return true
     }
 
     /// Publishes how long the wait may sleep, for threads that set dates of timers. The lock is held.

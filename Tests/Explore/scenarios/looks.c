@@ -45,6 +45,7 @@ const struct scenario look_scenarios[] = {
     {"post.list_waits_for_loop", "S-PERF-1", "p=post q=post", "L: keep m; keep / until p m | T: onloopin p L m 1 | U: onloopin q L m; wake L"},
     {"post.list_meets_end_of_thread", "S-PERF-1 S-LOOP-9", "p=post", "L: keep / end | T: onloopin p L m"},
     {"post.after_a_delay", "S-PERF-1", "p=post{cancelafter q} q=post", "L: keep / after p 1; after q 2; until p; once | T: wake L"},
+    {"post.common_meets_nested_run", "S-WAKE-15 S-WAKE-9 S-BLK-15", "p=post q=post{once m}", "L: keep m; post p L common; once m; post q L m / until p m | T: common L m"},
     {"post.list_after_a_delay", "S-PERF-1", "p=post{cancelafter q} q=post", "L: keep; keep m / afterin p 1 m; afterin q 2 m; until p m; once | T: wake L; common L m"},
     {"post.after_a_delay_meets_end_of_timers", "S-PERF-23 S-THR-1", "p=post q=post r=post",
      "L: keep; after p 100; after q 100 / cancelafter p; after r 100; cancelafter r; once | T: forgive p; forgive q; endtimers L"},
