@@ -205,11 +205,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// A wake-up that a run takes also applies to those of the outer runs that have not waited in their passes (S-WAKE-9).
+    @inline(always)
     private func hand(to outer: RunFramePointer?) {
-        var outer = outer
-        while let frame = outer {
-            if frame.pointee.wait == .ahead { frame.pointee.wait = .aheadAndWoken }
-            outer = frame.pointee.outer
+        if outer != nil { endWaits(from: outer) { _ in true } }
+    }
+
+    /// Ends the waits of all runs in such modes, as far as they are ahead, without a wake-up. For what the loop's thread takes away, in whatever
+    /// run, that a look of theirs would have ended the wait by.
+    func endWaits(in concerns: (ModePointer) -> Bool) { endWaits(from: pointee.frame, in: concerns) }
+
+    @inline(never)
+    private func endWaits(from innermost: RunFramePointer?, in concerns: (ModePointer) -> Bool) {
+        var next = innermost
+        while let frame = next {
+            if frame.pointee.wait == .ahead && concerns(frame.pointee.mode) { frame.pointee.wait = .aheadAndWoken }
+            next = frame.pointee.outer
         }
     }
 

@@ -8,6 +8,19 @@ extension PortSet {
     @inline(never)
     func rest(_ source: SourcePointer) { slots.find(Int(source.pointee.port.load(ordering: .relaxed)))?.pointee.rest(source) }
 
+    /// Members that may not perform now, because they have used up their limits in other loops, come to rest in this one: before an event ends a wait or
+    /// a counter is read.
+    @inline(never)
+    func withdrawSpent(_ slot: PortSlotPointer, in mode: ModePointer) {
+        let loop = mode.pointee.loop
+        var place = slot.pointee.members.count
+        while place > 0 {
+            place -= 1
+            let member = slot.pointee.members[place]
+            if member.isLimited { _ = loop.mustWaitLocked(member, member.link(in: loop), at: loop.time) }
+        }
+    }
+
     /// The period of the limit is over.
     @inline(never)
     mutating func resume(_ source: SourcePointer, in mode: ModePointer) {

@@ -71,6 +71,7 @@ extension PortSet {
             let slot = slots[index]
             slot.pointee.marks.remove(.queued)
             guard slot.pointee.state == .alwaysReady else { continue }
+            if slot.pointee.hasLimited { withdrawSpent(slot, in: mode) }
             let wanted = slot.pointee.wanted(bySignalling: false)
             if wanted.isEmpty {
                 _ = enqueueAlwaysReady(index)

@@ -295,6 +295,7 @@ struct PortSet {
             meetStranger(token)
             return nil
         }
+        if slot.pointee.hasLimited { withdrawSpent(slot, in: mode) }
         // It may still be registered for what interested a watch that left.
         if slot.pointee.isPlain && slot.pointee.isRegisteredForInput { return .read }
         if let sole = slot.pointee.soleWatch {

@@ -233,6 +233,13 @@ struct PortSlot {
         if stays { members.insert(newest!) }
     }
 
+    /// Whether a member that does not rest has a limit.
+    @inline(always)
+    var hasLimited: Bool {
+        for place in 0..<members.count where members[place].isLimited { return true }
+        return false
+    }
+
     // MARK: Steps. `waiting` counts the slots and shared ports that wait for room in the kernel.
 
     func token(_ number: Int) -> UInt64 { UInt64(generation) << 32 | UInt64(number) }

@@ -138,7 +138,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.waitEnd = isOfHost ? Clock.never : pointee.frame!.pointee.deadline
         if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
         if isReached && heldEndLocked(in: mode) <= pointee.clockTime {
-            releaseHeldLocked(in: mode, now: pointee.clockTime)
+            if releaseHeldLocked(in: mode, now: pointee.clockTime) && isOfHost { wakeUp() }
             lookAgain()
         }
         return facts

@@ -102,7 +102,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         mode.pointee.ports.watchMainQueue(servesMainQueue, MainQueue.shared.pointee.handle)
         if mode.pointee.servedTimers { facts.insert(.servedTimers) }
         if mode.pointee.servedInbox { facts.insert(.servedInbox) }
-        if !pointee.waits.isIdle { releaseHeldLocked(in: mode, now: now()) }
+        var ends = ends
+        var goesOn = goesOn
+        if !pointee.waits.isIdle, releaseHeldLocked(in: mode, now: now()) {
+            (ends, goesOn) = (true, false)
+            // In a callback that wait has no frame.
+            if isOfHost { wakeUp() }
+        }
         var nextTry = Clock.never
         if mode.pointee.inboxCount > 0 {
             facts.insert(.hasInboxes)

@@ -109,7 +109,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
             if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
         }
-        if source.isLimited { withdrawNewMemberLocked(link) }
+        // Perhaps within its period. The caller makes the loop look again.
+        if source.isLimited { _ = mustWaitLocked(source, link, at: time) }
         unlock()
         if source.isVersionOne || source.isWatch { lookAgainIfForeign() }
         // The thread that made the membership calls this, the thread that ends it calls `cancel`, whatever comes in between (S-SRC-18).

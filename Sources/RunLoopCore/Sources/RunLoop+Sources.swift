@@ -67,10 +67,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func performBatch(in mode: ModePointer, onlyFirst: Bool) -> Bool {
         let start = pointee.calls.count
-        // Members beyond the mode's limit stay in the list, unseen, for the next pass.
+        // Members beyond the mode's limit stay in the list for the next pass.
         let most = start &+ mode.stepLimit
         var link = pointee.pending.first
-        while let current = link, pointee.calls.count != most {
+        var isLimited = false
+        while let current = link, !isLimited {
             link = current.pointee.next
             let source = current.ofSource
             if !source.isSignalled {
@@ -78,12 +79,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             } else if !current.pointee.modes.contains(mode) {
                 pointee.pending.remove(current)
                 pointee.parked.append(current, mark: LinkList.parkedMark)
+            } else if pointee.calls.count == most {
+                isLimited = true
             } else {
                 source.retain()
                 pointee.calls.pushMember(source)
             }
         }
-        let isLimited = link != nil
         let end = pointee.calls.count
         pointee.calls.makeRoomForSorting(from: start)
         unlock()
@@ -112,8 +114,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true
-        // A pass that handled nothing would sleep before the rest (S-LIM-6): its members have to wait, or had nothing to report.
-        if isLimited && !handled { wakeUp() }
+        // No run sleeps before the rest (S-LIM-6): not this one, if its members have to wait or had nothing to report, nor one around it.
+        if isLimited { wakeUp() }
         return handled
     }
 

@@ -69,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 dropLocked(link)
             } else if link.pointee.modes.contains(mode) {
                 // In its period it is no reason for a pass (S-LIM-3).
-                if link.ofSource.isLimited && holdReadyLocked(link) { continue }
+                if link.ofSource.isLimited && mustWaitLocked(link.ofSource, link, at: time) { continue }
                 return true
             } else {
                 pointee.inboxes.ready.remove(link)

@@ -2,37 +2,7 @@
 import CRunLoopLinux
 import Synchronization
 
-/// How often a source may perform (S-LIM-1), beside the source: one without a limit costs a look at a bit of its state. Guarded by the
-/// registry's lock, as names are: a source may perform in several loops.
-struct SourceLimit {
-    /// The source's address. The first word: limits are found by it.
-    var source: UInt
-    var count: Int
-    /// In nanoseconds.
-    var period: Int64
-    /// When the period began, by the clock of the loop that performed, and how often the source has performed in it.
-    var began: Int64
-    var used: Int
-    /// Whether the log has reported that the source has to wait.
-    var isTold: Bool
-
-    fileprivate var end: PeriodEnd { PeriodEnd(instant: began + period, isTold: isTold) }
-}
-
-/// Until when a source has to wait, and whether the log has reported that it has to.
-private struct PeriodEnd {
-    let instant: Int64
-    let isTold: Bool
-}
-
-typealias SourceLimitPointer = UnsafeMutablePointer<SourceLimit>
-
 extension UnsafeMutablePointer where Pointee == Source {
-    /// nil if there is none. The registry's lock is held.
-    private var limit: SourceLimitPointer? {
-        SourceLimitPointer(bitPattern: Names.shared.pointee.limits.find(UInt(bitPattern: self), isKeyed: true))
-    }
-
     /// `RLSourceSetLimit`; a count of 0 means none. What is waiting comes under the new limit.
     func setLimit(_ count: Int, _ period: Int64) {
         var word: UInt = 0
@@ -57,40 +27,10 @@ extension UnsafeMutablePointer where Pointee == Source {
             guard let loop = link.pointee.loop.load(ordering: .sequentiallyConsistent), !loop.isVanished else { return }
             loop.lock()
             // It may be another loop's by now, which has looked at the new limit.
-            let waits = link.pointee.loop.load(ordering: .relaxed) == loop && loop.releaseLocked(link)
+            let waits = link.pointee.loop.load(ordering: .relaxed) == loop && loop.releaseLocked(link, at: loop.time)
             loop.unlock()
             if waits { loop.wakeUp() }
         }
-    }
-
-    /// The count and the period; 0 if there is no limit.
-    func readLimit() -> (count: Int, period: Int64) {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        return limit.map { ($0.pointee.count, $0.pointee.period) } ?? (0, 0)
-    }
-
-    /// Until when the source has to wait; nil: it may perform.
-    fileprivate func waits(at now: Int64) -> PeriodEnd? {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        guard let limit, limit.pointee.used >= limit.pointee.count else { return nil }
-        // A loop with another clock may be before the beginning: its period begins when it performs.
-        let end = limit.pointee.end
-        return now >= limit.pointee.began && now < end.instant ? end : nil
-    }
-
-    /// The source performs. The end of the period if it may not do so again before.
-    fileprivate func count(at now: Int64) -> PeriodEnd? {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        guard let limit else { return nil }
-        if now < limit.pointee.began || now - limit.pointee.began >= limit.pointee.period {
-            limit.pointee.began = now
-            limit.pointee.used = 0
-        }
-        limit.pointee.used += 1
-        return limit.pointee.used >= limit.pointee.count ? limit.pointee.end : nil
     }
 
     /// The limit, if it was reached and the log has not reported that: the caller does so.
@@ -102,8 +42,8 @@ extension UnsafeMutablePointer where Pointee == Source {
         return limit.pointee
     }
 
-    /// No lock is held.
-    fileprivate func tell(_ told: SourceLimit) {
+    /// The line that says so.
+    fileprivate func describe(_ limit: SourceLimit) -> TextBuffer {
         var text = TextBuffer()
         text.append("RunLoop: source ")
         text.append(address: UnsafeRawPointer(self))
@@ -113,11 +53,10 @@ extension UnsafeMutablePointer where Pointee == Source {
             CRunLoopLinux.free(name)
         }
         text.append(" has performed ")
-        text.append(told.count, " time")
-        text.append(" in ", Double(told.period) / 1e9)
+        text.append(limit.count, " time")
+        text.append(" in ", Double(limit.period) / 1e9)
         text.append(" s, its limit; it waits for the next period")
-        Log.line(&text)
-        text.free()
+        return text
     }
 }
 
@@ -132,10 +71,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
     @inline(never)
     func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
-        if let link, source.isLimited, isListedFirst || link.pointee.list != 0, source.isSignalled, let end = source.waits(at: time) {
-            if !isListedFirst { unlist(link) }
-            holdLocked(link, until: end)
-            return false
+        if source.isLimited && source.isSignalled {
+            // Signalled again since the batch was made, it may be on the stack: from the lists it can be held.
+            if isListedFirst { enlist(link!) } else { drainLocked() }
+            if mustWaitLocked(source, link, at: time) { return false }
+            if isListedFirst { unlist(link!) }
         }
         // Without a limit, too: it may have been removed since, by a thread that found nothing waiting.
         guard source.takeFlag(unqueueing: isListedFirst, disregarding: SourceState.limited) else {
@@ -147,68 +87,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// Holds the link of a ready inbox with a limit if that has to wait. True if it does.
-    @inline(never)
-    func holdReadyLocked(_ link: SourceLinkPointer) -> Bool {
-        guard let end = link.ofSource.waits(at: time) else { return false }
-        pointee.inboxes.ready.remove(link)
-        holdLocked(link, until: end)
-        return true
-    }
-
-    private func holdLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
-        link.pointee.list = LinkList.heldMark
-        waitLocked(link, until: end)
-    }
-
-    /// A limited source performs.
-    @inline(never)
-    func countPerformLocked(_ source: SourcePointer) {
-        if let end = source.count(at: time), source.hasDescriptor, let link = source.link(in: self) { withdrawLocked(link, until: end) }
-    }
-
-    /// A limited source has come into a mode, perhaps within its period: a descriptor then waits as if the source had been there all the time. The
-    /// caller makes the loop look again.
-    @inline(never)
-    func withdrawNewMemberLocked(_ link: SourceLinkPointer) {
-        if link.ofSource.hasDescriptor, let end = link.ofSource.waits(at: time) { withdrawLocked(link, until: end) }
-    }
-
-    @inline(never)
-    private func withdrawLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
-        link.pointee.isWithdrawn = true
-        // Of a mode that the source has come into since, too.
-        link.pointee.modes.forEach { $0.pointee.ports.rest(link.ofSource) }
-        waitLocked(link, until: end)
-    }
-
-    @inline(never)
-    private func waitLocked(_ link: SourceLinkPointer, until end: PeriodEnd) {
-        pointee.waits.set(link, end: end.instant)
-        if !end.isTold { pointee.waits.expectTelling(link) }
-    }
-
-    /// Releases what may go on. A signalled source of the mode wakes the loop.
-    @inline(never)
-    func releaseHeldLocked(in mode: ModePointer, now: Int64) {
+    /// Releases what may go on. True if a signalled source of the mode is among it, which ends the wait that looks. A wait further out that is
+    /// still ahead finds nothing held any more, so a signalled source of its mode ends it now.
+    @inline(never) @discardableResult
+    func releaseHeldLocked(in mode: ModePointer, now: Int64) -> Bool {
         var isSignalled = false
         while let wait = pointee.waits.first, wait.pointee.end <= now {
             let link = wait.pointee.link
-            // Another loop may have begun the next period.
-            if let end = link.ofSource.waits(at: now) {
-                pointee.waits.set(link, end: end.instant)
-                continue
-            }
-            releaseLocked(link)
-            if !link.isInbox && link.pointee.list != 0 && link.pointee.modes.contains(mode) { isSignalled = true }
+            releaseLocked(link, at: now)
+            if link.isInbox || link.pointee.list == 0 || link.pointee.list == LinkList.heldMark { continue }
+            endWaits { link.pointee.modes.contains($0) }
+            if link.pointee.modes.contains(mode) { isSignalled = true }
         }
-        if isSignalled { wakeUp() }
+        return isSignalled
     }
 
-    /// Ends the waiting of a source: the next pass looks at it. False if it does not wait. Any thread.
+    /// Ends the waiting of a source, unless it has to wait on: another loop may have begun the next period, or used up a new limit. The next pass
+    /// looks at it. False if it did not wait. Any thread.
     @inline(never) @discardableResult
-    fileprivate func releaseLocked(_ link: SourceLinkPointer) -> Bool {
+    fileprivate func releaseLocked(_ link: SourceLinkPointer, at now: Int64) -> Bool {
         let (isHeld, isWithdrawn) = (link.pointee.list == LinkList.heldMark, link.pointee.isWithdrawn)
+        if mustWaitLocked(link.ofSource, link, at: now) { return isHeld || isWithdrawn }
         pointee.waits.remove(link)
         if isHeld {
             link.pointee.list = 0
@@ -243,8 +142,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             unlock()
             guard let told else { return }
-            told.source.tell(told.limit)
-            told.source.release()
+            var telling = LimitTelling(source: told.source, text: told.source.describe(told.limit))
+            withUnsafeMutablePointer(to: &telling) {
+                callOutGuarded({ Log.line(&$0!.cast(to: LimitTelling.self).pointee.text) }, $0, { $0!.cast(to: LimitTelling.self).end() }, $0)
+                $0.end()
+            }
         }
     }
 
@@ -253,5 +155,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.waits.isIdle { return }
         link.pointee.isWithdrawn = false
         pointee.waits.forget(link)
+    }
+}
+
+/// A line for the log handler, which may end its thread (S-LOOP-19), and the source that it is about, retained.
+private struct LimitTelling {
+    let source: SourcePointer
+    var text: TextBuffer
+}
+
+extension UnsafeMutablePointer where Pointee == LimitTelling {
+    fileprivate func end() {
+        pointee.text.free()
+        pointee.source.release()
     }
 }
