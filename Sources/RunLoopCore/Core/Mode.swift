@@ -25,8 +25,8 @@ struct Mode: ~Copyable {
     /// Whether the mode exists for clients (S-MODE-2). Becomes true once. Released and acquired: a thread that sees it set also sees
     /// what was written before it; a thread that holds the lock reads it relaxed.
     let exists: Atomic<Bool>
-    /// Whether it is in the common set. Becomes true once, under the loop's lock, before `commonModes` has the mode. Sequentially consistent with
-    /// `wake`: a thread that stores it then makes the loop look again (S-WAKE-15).
+    /// Whether it is in the common set. Becomes true once, under the loop's lock, released before `commonModes` has the mode. Another thread that makes
+    /// it true stores it sequentially consistent with `wake`, and then makes the loop look again (S-WAKE-15).
     let isCommon: Atomic<Bool>
     /// Union of the activities of its observers; read without the lock by the loop's thread, relaxed: the lists themselves are read
     /// under the lock, and an observer that another thread adds now may be treated as one that is added a little later.
@@ -188,7 +188,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Puts a mode into the common set.
     func makeCommonLocked(_ mode: ModePointer) {
         mode.pointee.nextCommon = pointee.commonModes.load(ordering: .relaxed)
-        mode.pointee.isCommon.store(true, ordering: .sequentiallyConsistent)
+        mode.pointee.isCommon.store(true, ordering: .releasing)
         pointee.commonModes.store(mode, ordering: .releasing)
     }
 

@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mode = makeModeRecordLocked(name)
         if mode.pointee.isCommon.load(ordering: .relaxed) { return unlock() }
         makeCommonLocked(mode)
-        if !mayBeAsleep { noteOwnCommon(mode) }
+        if mayBeAsleep { mode.pointee.isCommon.store(true, ordering: .sequentiallyConsistent) } else { noteOwnCommon(mode) }
 
         let sourceCount = pointee.commonSources.count
         if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {
