@@ -297,7 +297,7 @@ import Testing
         }
         thread.stop()
         gate.fulfil(())
-        thread.join()
+        callPlainly { thread.join() }
         // They need threads of the pool, of which this test keeps none.
         while trace.count < all { await Task.yield() }
         #expect(trace.all.first == "true" && trace.all.last == "false")
@@ -313,5 +313,5 @@ import Testing
     }
 }
 
-/// Runs of the loop are for functions that are not asynchronous.
+/// Runs of the loop, and waits that keep a thread, are for functions that are not asynchronous.
 private func callPlainly(_ function: () -> Void) { function() }
