@@ -580,6 +580,15 @@ static void expect_release_by_wait(void *unused) {
     RLRunInMode(kRLDefaultMode, 0.001, false);
     ck_assert_int_eq(is_held(), 0);
 }
+/* Of a host that waits: nothing makes it dispatch. */
+static void expect_release_by_foreign_wait(void *mode) {
+    alarm(60);
+    RLForeignRunRef run = RLForeignRunCreate(mode);
+    RLForeignRunPrepare(run);
+    ck_assert_int_eq(is_held(), 0);
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+}
 static void fork_while_described(void) {
     on_describe = stay;
     Thread *thread = thread_start(ask, NULL);
@@ -589,12 +598,17 @@ static void fork_while_described(void) {
     invalidate();
     result = run_child(expect_release_by_wait, NULL);
     ck_assert_msg(result.status == 0, "%s: status %#x, wrote: %s", kind_names[kind], result.status, result.output);
+    RLMode modes[] = {kRLDefaultMode, "empty"};
+    for (int i = 0; i < 2; i++) {
+        result = run_child(expect_release_by_foreign_wait, (void *)modes[i]);
+        ck_assert_msg(result.status == 0, "%s: status %#x, wrote: %s", kind_names[kind], result.status, result.output);
+    }
     gate_open(&leave);
     thread_join(thread);
     ck_assert_int_eq(is_held(), 0);
 }
-RL_TEST(a_description_that_vanished_keeps_no_context, "S-FORK-5 S-THR-8",
-        "In the child of a fork a copyDescription that ran on another thread keeps no context, and one whose release was left to it is released by a loop's next wait") {
+RL_TEST(a_description_that_vanished_keeps_no_context, "S-FORK-5 S-FRN-1 S-THR-8",
+        "In the child of a fork a copyDescription that ran on another thread keeps no context, and one whose release was left to it is released by a loop's next wait, a foreign run's too") {
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     each_described(fork_while_described);
 }

@@ -82,7 +82,8 @@ RL_EXPORT int RLForeignRunGetDescriptor(RLForeignRunRef RL_NULLABLE run);
  * Errors: if no descriptor is free, a short time after which to call again.
  * Threads: the one that made the run; on another thread nothing happens, with one log line per
  * process.
- * Reentrancy: call-outs too; calls out to observers, functions and signalled sources.
+ * Reentrancy: call-outs too; calls out to observers, functions, signalled sources and
+ * the log handler, and releases contexts as any wait does.
  * CF: none. Since 0.1.
  */
 RL_EXPORT RLTimeInterval RLForeignRunPrepare(RLForeignRunRef RL_NULLABLE run);

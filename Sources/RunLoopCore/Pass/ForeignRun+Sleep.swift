@@ -21,6 +21,10 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             }
             lookAtCommon()
             let look = look(isWoken: isWoken)
+            if !isNested && loop.hasProblems(look) && callOutProblems(look) {
+                if !isValid { return .infinity }
+                continue
+            }
             guard case .sleep(let until) = look.decide() else {
                 rouse()
                 return 0
@@ -48,6 +52,18 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         } else if pointee.loop.meetCommon(pointee.mode, &pointee.common) {
             pointee.loop.wakeUp()
         }
+    }
+
+    /// What the loop's own wait does before it sleeps: hours may pass before the host dispatches. True if client code may have run, which
+    /// may have run the host or made this run invalid.
+    @inline(never)
+    private func callOutProblems(_ look: Look) -> Bool {
+        pointee.isBusy = true
+        let mayHaveCalled = pointee.loop.callOutProblems(look)
+        endCallbacks()
+        if !isValid { end() }
+        if waits { pointee.loop.pointee.waiting.store(true, ordering: .releasing) }
+        return mayHaveCalled
     }
 
     /// In a callback of a busy-polling run no thread would rouse this sleep. A wake-up that needed no write may have come before it.

@@ -66,7 +66,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     }
 
     /// Client code has returned. It may have run the host, which may have left the loop asleep.
-    private func endCallbacks() {
+    func endCallbacks() {
         pointee.isBusy = false
         // It may be asleep in another run, made after this one became invalid: that run's host has to look again.
         if let other = pointee.loop.pointee.asleepOutside, other != self { other.rouse() }
@@ -169,7 +169,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if case .none = wait.event, !isOver, !frame.pointee.wasWoken {
             endCallbacks()
             _ = sleep()
-            return nil
+            return isValid ? nil : .stopped
         }
         let result = loop.passFromWait(frame, half, wait)
         endCallbacks()

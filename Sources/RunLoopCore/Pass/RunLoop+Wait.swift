@@ -65,8 +65,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let goesOn = !isWoken && (!polls || frame.pointee.polls)
             var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
-            let isLossUntold = process.pointee.lostDescriptor.load(ordering: .relaxed)
-            if isLossUntold || look.has([.isRefused, .hasUntold]), callOutProblems(look) {
+            if hasProblems(look), callOutProblems(look) {
                 // The client may have run the loop, or a foreign one.
                 if pointee.asleepOutside != nil { wakeFromOutside() }
                 wasRoused = false
@@ -260,10 +259,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return distance > liberty ? until - liberty : until
     }
 
+    @inline(always)
+    func hasProblems(_ look: Look) -> Bool {
+        process.pointee.lostDescriptor.load(ordering: .relaxed) || look.has([.isRefused, .hasUntold])
+    }
+
     /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, so that a look from before counts no
     /// more.
     @inline(never)
-    private func callOutProblems(_ look: Look) -> Bool {
+    func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
         let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
         if isLost && process.pointee.tellLost?() != true {
