@@ -135,7 +135,7 @@ import Testing
         store.free()
     }
 
-    @Test("With tolerances the loop sleeps past no timer's last moment: S-TMR-53", arguments: 0..<200 as Range<UInt64>)
+    @Test("With tolerances the loop sleeps past no timer's last moment: S-TMR-53, S-CLK-5, S-CLK-8", arguments: 0..<200 as Range<UInt64>)
     func tolerances(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         var store = TimerStore()
@@ -152,6 +152,11 @@ import Testing
         if !store.hasDue(now) {
             let wake = store.nextWake()
             #expect(wake <= model.map(\.timer.latestInstant).min()!)
+        }
+        // A clock that the program moves goes there exactly, and from a time that the loop has not reached yet.
+        for time in [Int64.min, now] + model.map(\.instant) {
+            let exact = store.exactWake(after: time)
+            #expect(exact == model.filter { $0.instant > time }.map { $0.timer.tolerance == 0 ? $0.instant : $0.timer.latestInstant }.min() ?? Clock.never)
         }
         for entry in model { store.remove(entry.node) }
         #expect(store.isEmpty)

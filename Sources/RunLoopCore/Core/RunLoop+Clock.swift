@@ -31,14 +31,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
-    /// Calls the body with every loop that uses the clock. Records are never unmapped, and the list of them only grows.
+    /// Calls the body, without the lock, with every loop that uses the clock; again with some if one gets another clock meanwhile. Records
+    /// are never unmapped.
     func forEachLoop(_ body: (RunLoopPointer) -> Void) {
-        process.pointee.registryLock.lockWord()
-        var next = registry.pointee.loopRecords
-        process.pointee.registryLock.unlockWord()
-        while let loop = next {
-            next = loop.pointee.olderRecord
-            if loop.pointee.clock.load(ordering: .sequentiallyConsistent) == self { body(loop) }
+        var last: RunLoopPointer?
+        while true {
+            process.pointee.registryLock.lockWord()
+            let isListed = last?.manualClock == self
+            let next = isListed ? last!.pointee.next : pointee.loops.first
+            process.pointee.registryLock.unlockWord()
+            guard let next else { return }
+            body(next)
+            last = next
         }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// Gives the loop a clock, or none, and returns the former one. The lock is held.
+    func exchangeClock(_ clock: ManualClockPointer?) -> ManualClockPointer? {
+        process.pointee.registryLock.lockWord()
+        let former = pointee.clock.exchange(clock, ordering: .sequentiallyConsistent)
+        former?.pointee.loops.remove(self)
+        clock?.pointee.loops.insert(self)
+        process.pointee.registryLock.unlockWord()
+        return former
     }
 }

@@ -100,6 +100,8 @@ struct RunLoop: ~Copyable {
     /// Common items. Guarded by `lock`.
     var commonSources: SourceSet
     var commonTimers: SmallSet<Timer>
+    /// The timers by the boot or the wall clock whose owner the loop is (`Timer.owner`). Guarded by `lock`.
+    var followers: SmallSet<Timer>
     var commonObservers: SmallSet<Observer>
 
     /// Functions and requests that wait for a common mode. See `WaitingKind`.
@@ -174,7 +176,12 @@ struct RunLoop: ~Copyable {
     var isPooled: Bool
     /// The record that was allocated before this one. Written once, under the registry's lock.
     var olderRecord: RunLoopPointer?
+    /// In `ManualClock.loops` of its clock. Guarded by the registry's lock.
+    var next: RunLoopPointer?
+    var previous: RunLoopPointer?
 }
+
+extension RunLoop: Listed {}
 
 typealias RunLoopPointer = UnsafeMutablePointer<RunLoop>
 

@@ -165,6 +165,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func vanish() {
         // While the thread lives the list of modes is always consistent. The thread's end closes the sets before the modes are freed.
         if pointee.threadAlive.load(ordering: .relaxed) { forEachModeRecord { $0.pointee.ports.epoll.close() } }
+        manualClock?.pointee.loops.remove(self)
         let references = header.pointee.references.load(ordering: .relaxed)
         let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
         let olderRecord = pointee.olderRecord

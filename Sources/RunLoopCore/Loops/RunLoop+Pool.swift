@@ -82,6 +82,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.events = nil
         pointee.commonSources.free()
         pointee.commonTimers.removeAll()
+        pointee.followers.removeAll()
         pointee.commonObservers.removeAll()
         pointee.pending = LinkList()
         pointee.parked = LinkList()

@@ -185,7 +185,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         meet(frame.pointee.deadline)
         lock()
         meet(heldEndLocked(in: mode))
-        mode.pointee.timers.forEachMember {
+        // Those of a batch are due.
+        meet(mode.pointee.timers.exactWake(after: time))
+        mode.pointee.timers.forEachAway {
             meet($0.timer)
             return true
         }
@@ -205,7 +207,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // A common item may be in no mode (S-MODE-26).
         var hasTimers = pointee.commonTimers.count > 0
         forEachModeRecord { if $0.pointee.timerCount > 0 || !$0.pointee.timers.isEmpty { hasTimers = true } }
-        let former = manualClock
+        var former: ManualClockPointer?
         if !hasTimers {
             // The stores begin anew: they know what time it is.
             forEachModeRecord { mode in
@@ -219,7 +221,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.isClockStale = true
             pointee.waitMode = nil
             pointee.lastMove.store(0, ordering: .relaxed)
-            pointee.clock.store(clock, ordering: .sequentiallyConsistent)
+            former = exchangeClock(clock)
         }
         unlock()
         if hasTimers { return false }
@@ -236,7 +238,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread ends: no thread waits for the loop any more.
     func leaveClock() {
         lock()
-        let clock = pointee.clock.exchange(nil, ordering: .acquiringAndReleasing)
+        let clock = exchangeClock(nil)
         unlock()
         guard let clock else { return }
         _ = clock.settle(nil)

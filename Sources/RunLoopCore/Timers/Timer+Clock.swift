@@ -61,7 +61,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// lock is held.
     @inline(never)
     func changeClock(to loop: RunLoopPointer) {
-        if followsClock { loop.pointee.followsClocks.store(true, ordering: .sequentiallyConsistent) }
+        if followsClock {
+            if !loop.pointee.followers.contains(self) { loop.pointee.followers.insert(self) }
+            loop.pointee.followsClocks.store(true, ordering: .sequentiallyConsistent)
+        }
         if !isInLoop && !isFiring { giveClock(of: loop) }
     }
 

@@ -133,6 +133,14 @@ extension UnsafeMutablePointer where Pointee == Timer {
         if pointee.instant != former { putBack(from: former) }
     }
 
+    /// It is about to be destroyed. No lock is held.
+    @inline(never)
+    func leaveFollowers() {
+        let owner = lockTimerInACall()
+        owner?.pointee.followers.remove(self)
+        unlockTimerInACall(owner)
+    }
+
     /// `moveInStores` for a timer whose date is as before.
     @inline(never)
     func putBack(from former: Int64) {
@@ -152,14 +160,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // While the thread lives the modes stay allocated.
         guard pointee.threadAlive.load(ordering: .relaxed), manualClock == clock else { return unlock(owner: isOwner) }
         var timers = GrowingArray<TimerPointer>()
-        forEachModeRecord { mode in
-            mode.pointee.timers.forEachMember {
-                // A timer in its callback is looked at when that returns.
-                if $0.timer.followsClock && !$0.timer.isFiring { timers.append($0.timer) }
-                return true
+        var hasMembers = false
+        pointee.followers.forEach { timer in
+            timers.append(timer)
+            timer.forEachNode { if $0.pointee.isInBatch { hasMembers = true } }
+        }
+        // Members of a batch are put back in the order in which they stand there.
+        if hasMembers {
+            timers.free()
+            forEachModeRecord { mode in
+                mode.pointee.timers.forEachMember {
+                    if $0.timer.followsClock { timers.append($0.timer) }
+                    return true
+                }
             }
         }
-        for index in 0..<timers.count { timers[index].followInStores(self) }
+        for index in 0..<timers.count {
+            let timer = timers[index]
+            // A timer in its callback is looked at when that returns.
+            if timer.isFiring { continue }
+            if timer.isInLoop { timer.followInStores(self) } else { pointee.followers.remove(timer) }
+        }
         unlock(owner: isOwner)
         // The wait goes on with the new instants: a change that makes nothing due causes no pass.
         if timers.count > 0 { lookAgainIfForeign() }

@@ -36,6 +36,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
                 let left = state & ~TimerState.generations | TimerState.leftInCallback | TimerState.generation
                 pointee.state.store(left, ordering: .releasing)
             }
+            if followsClock { owner.pointee.followers.remove(self) }
             pointee.owner.store(.none, ordering: .releasing)
         }
         owner.unlock()

@@ -15,6 +15,7 @@ extension Timer: Object {
 
     /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).
     static func destroy(_ timer: TimerPointer) {
+        if timer.followsClock { timer.leaveFollowers() }
         timer.header.markFreed()
         if timer.isValid { timer.releaseInfo() }
         if let callbacks = timer.details.pointee.callbacks { Callbacks.release(callbacks) }

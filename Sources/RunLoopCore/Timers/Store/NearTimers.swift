@@ -41,8 +41,9 @@ struct NearTimers {
     }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
-    /// allows. It looks at timers that come before the limit, which will all fire when it comes.
-    func latestWake(_ limit: Int64) -> Int64 { run.latestWake(heap.latestWake(limit)) }
+    /// allows. It looks at timers that come before the limit, which will all fire when it comes. Those that are due at `time` or before do
+    /// not count.
+    func latestWake(_ limit: Int64, after time: Int64 = .min) -> Int64 { run.latestWake(heap.latestWake(limit, after: time), after: time) }
 
     /// Calls the body with each node until it returns false; true if it never did.
     func forEach(_ body: (TimerNodePointer) -> Bool) -> Bool { run.forEach(body) && heap.forEach(body) }

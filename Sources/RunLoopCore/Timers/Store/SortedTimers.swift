@@ -137,11 +137,11 @@ struct SortedTimers {
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
     /// allows. It looks at timers that come before the limit, which will all fire when it comes.
-    func latestWake(_ limit: Int64) -> Int64 {
+    func latestWake(_ limit: Int64, after time: Int64 = .min) -> Int64 {
         var limit = limit
         var index = head
         while index < end, entries![index].instant < limit {
-            if let node = entries![index].node { limit = min(limit, node.timer.latestInstant) }
+            if let node = entries![index].node, entries![index].instant > time { limit = min(limit, node.timer.latestInstant) }
             index += 1
         }
         return limit

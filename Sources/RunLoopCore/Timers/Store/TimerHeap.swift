@@ -88,10 +88,11 @@ struct TimerHeap {
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
     /// allows. It looks at timers that come before the limit, which will all fire when it comes, and at their children.
-    func latestWake(_ limit: Int64, from index: Int = 0) -> Int64 {
+    func latestWake(_ limit: Int64, after time: Int64 = .min, from index: Int = 0) -> Int64 {
         guard index < count, entries![index].instant < limit else { return limit }
-        var limit = min(limit, entries![index].node.timer.latestInstant)
-        for child in (4 * index + 1)...(4 * index + 4) { limit = latestWake(limit, from: child) }
+        var limit = limit
+        if entries![index].instant > time { limit = min(limit, entries![index].node.timer.latestInstant) }
+        for child in (4 * index + 1)...(4 * index + 4) { limit = latestWake(limit, after: time, from: child) }
         return limit
     }
 

@@ -140,18 +140,13 @@ struct TimerStore {
         return max(instant, wheel.latestWake(Clock.never))
     }
 
-    /// The same, and no instant before it: a clock that the program moves goes there, and nowhere else. With tolerances it looks at all timers.
+    /// The same, and no instant before it: a clock that the program moves goes there, and nowhere else. Timers that are due at `time` or
+    /// before do not count. With tolerances it looks at those that may come before the end of the first one's.
     @inline(never)
-    mutating func exactWake() -> Int64 {
-        var wake = Clock.never
-        guard let first = earliest() else { return wake }
-        if first.timer.tolerance == 0 { return first.instant }
-        func meet(_ node: TimerNodePointer) -> Bool {
-            wake = min(wake, node.timer.latestInstant)
-            return true
-        }
-        _ = near.forEach(meet) && wheel.forEach(meet)
-        return wake
+    mutating func exactWake(after time: Int64 = .min) -> Int64 {
+        guard let first = earliest() else { return Clock.never }
+        if first.timer.tolerance == 0 && first.instant > time { return first.instant }
+        return wheel.latestWake(near.latestWake(Clock.never, after: time), after: time, isExact: true)
     }
 
     /// Moves what is due into the list, in firing order, as members of a batch.

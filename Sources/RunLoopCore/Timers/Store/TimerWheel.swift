@@ -133,32 +133,30 @@ struct TimerWheel {
     }
 
     /// The latest instant, not after `limit`, to which a wait may go on without making a timer later than its tolerance
-    /// allows. It looks at timers that come before the limit, which will all fire when it comes, and at no more than 64.
-    mutating func latestWake(_ limit: Int64) -> Int64 {
+    /// allows. It looks at timers that come before the limit, which will all fire when it comes, and at no more than 64; or, to be exact,
+    /// at all in the buckets that begin before the limit. Timers that are due at `time` or before do not count.
+    mutating func latestWake(_ limit: Int64, after time: Int64 = .min, isExact: Bool = false) -> Int64 {
         guard count > 0 else { return limit }
         var limit = limit
-        var looks = 64
-        var slots = occupied![0]
-        let base = (tick >> Int64(TimerWheel.slotBits)) << Int64(TimerWheel.slotBits)
-        while slots != 0 {
-            let slot = slots.trailingZeroBitCount
-            slots &= slots - 1
-            let begin = (base | Int64(slot)) << Int64(TimerWheel.tickBits)
-            if begin >= limit { return limit }
-            buckets![slot].closeHoles()
-            for place in 0..<buckets![slot].end {
-                if looks == 0 { return min(limit, begin) }
-                looks -= 1
-                if let node = buckets![slot].node(at: place) { limit = min(limit, node.timer.latestInstant) }
-            }
-        }
-        for level in 1..<TimerWheel.levels {
+        var looks = isExact ? Int.max : 64
+        for level in 0..<TimerWheel.levels {
             var slots = occupied![level]
+            if level > 0 && !isExact { looks = 0 }
             while slots != 0 {
                 let slot = slots.trailingZeroBitCount
                 slots &= slots - 1
-                if buckets![level << TimerWheel.slotBits | slot].count == 0 { continue }
-                return min(limit, self.begin(ofSlot: slot, level) << Int64(TimerWheel.tickBits))
+                let first = self.begin(ofSlot: slot, level)
+                let begin = first << Int64(TimerWheel.tickBits)
+                if begin >= limit { return limit }
+                if first + (1 << Int64(level * TimerWheel.slotBits)) <= TimerWheel.tick(of: time) { continue }
+                let index = level << TimerWheel.slotBits | slot
+                buckets![index].closeHoles()
+                for place in 0..<buckets![index].end {
+                    guard let node = buckets![index].node(at: place) else { continue }
+                    if looks == 0 { return begin }
+                    looks -= 1
+                    if node.instant > time { limit = min(limit, node.timer.latestInstant) }
+                }
             }
         }
         return limit

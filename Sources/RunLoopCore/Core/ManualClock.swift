@@ -31,6 +31,8 @@ struct ManualClock: ~Copyable {
     let moves: Atomic<UInt64>
     /// By which timers know it, see `TimerState.clocks`; not 0. The clock that was made 2^32 clocks earlier has the same.
     var number: UInt32
+    /// Those that have it, see `RunLoop.clock`. Guarded by the registry's lock.
+    var loops: RecordList<RunLoop>
 }
 
 typealias ManualClockPointer = UnsafeMutablePointer<ManualClock>
