@@ -25,7 +25,8 @@
  *
  * Differences from kqueue: Docs/deviations.md.
  * fork: the child's sources have kernel objects of their own; events of files that were pending at
- * the fork are reported in the parent only, and timers go on with the time that they have left. A source for which no kernel object can be
+ * the fork are reported in the parent only, and timers go on with the time that they have left (ticks
+ * of a repeating one that were pending are the parent's only). A source for which no kernel object can be
  * made in the child, as where the hard limit of descriptors is lower than its number by then, is invalid there.
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
  * the number of descriptors: one for each file named by descriptor and one for each directory. The

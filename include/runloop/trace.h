@@ -43,6 +43,8 @@ RL_HEADER_BEGIN
  * The environment: RUNLOOP_TRACE=path calls this when the first loop of the process is made, with
  * the loops of RUNLOOP_TRACE_LOOPS; not in programs with set-user-ID or the like.
  * Threads: any, but no signal handler. fork: the child is not traced, and may start a trace itself.
+ *     That waits for ever if another thread of the parent was in dlopen, dlclose or
+ *     dl_iterate_phdr at the fork, as these do in the child.
  * Reentrancy: call-outs too; calls no call-out but the log handler.
  * CF: none. Since 0.2.
  */
