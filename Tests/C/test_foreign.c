@@ -1252,6 +1252,51 @@ RL_TEST(its_thread_ends_in_a_callback, "S-FRN-11 S-LOOP-10 S-LOOP-19",
     }
 }
 
+/* A loss, which the next prepare logs. */
+static RLForeignRunRef logging_run;
+static enum { DISPATCHES, RUNS, INVALIDATES, LOG_WAYS } log_way;
+static int logged;
+static void use_run_in_log(const char *line, void *info) {
+    (void)line, (void)info;
+    logged++;
+    if (log_way == DISPATCHES) {
+        RLForeignRunPrepare(logging_run);
+        RLForeignRunDispatch(logging_run);
+    } else if (log_way == RUNS) {
+        RLRunInMode(kRLDefaultMode, 0, false);
+    } else {
+        RLForeignRunInvalidate(logging_run);
+    }
+}
+static void log_in_prepare(void *is_under_way) {
+    if (is_under_way) keep_alive(RLGetCurrent(), kRLDefaultMode);
+    logging_run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(logging_run);
+    close(RLForeignRunGetDescriptor(logging_run));
+    RLWakeUp(RLGetCurrent());
+    RLSetLogHandler(use_run_in_log, NULL);
+    for (int i = 0; i < 3; i++) {
+        RLForeignRunPrepare(logging_run);
+        RLForeignRunDispatch(logging_run);
+    }
+    ck_assert_int_eq(logged, 1);
+    ck_assert_int_eq(RLForeignRunIsValid(logging_run), log_way != INVALIDATES);
+    ck_assert_int_eq(RLIsWaiting(RLGetCurrent()), is_under_way && log_way != INVALIDATES);
+    RLForeignRunInvalidate(logging_run);
+    ck_assert(!RLIsWaiting(RLGetCurrent()));
+    ck_assert_int_eq(RLGetRetainCount(logging_run), 1);
+    RLRelease(logging_run);
+}
+RL_TEST(a_log_handler_in_a_prepare, "S-FRN-1 S-FRN-9 S-FRN-10",
+        "The log handler that a prepare calls may serve the run, run the loop or invalidate the run, whether or not a run is under way") {
+    for (log_way = 0; log_way < LOG_WAYS; log_way++) {
+        for (long is_under_way = 0; is_under_way < 2; is_under_way++) {
+            ChildResult result = run_child(log_in_prepare, (void *)is_under_way);
+            ck_assert_msg(result.status == 0, "way %d, %ld: %#x: %s", log_way, is_under_way, result.status, result.output);
+        }
+    }
+}
+
 RL_TEST(arguments, "S-FRN-6 S-ARG-1",
         "NULL does nothing, and NULL and the pseudo-mode are no modes") {
     log_capture();
