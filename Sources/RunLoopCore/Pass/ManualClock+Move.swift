@@ -237,6 +237,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The thread ends: no thread waits for the loop any more.
     func leaveClock() {
+        // Which only this thread has set.
+        if manualClock == nil { return }
         lock()
         let clock = exchangeClock(nil)
         unlock()
