@@ -63,6 +63,17 @@ int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {
     return result;
 }
 
+int rl_sys_nanosleep(const struct timespec *time) {
+    const int result = (int)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, time, NULL);
+    if (result == 0 || errno == EINTR) return result;
+    const uint32_t word = 0;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += time->tv_sec + (until.tv_nsec + time->tv_nsec) / 1000000000;
+    until.tv_nsec = (until.tv_nsec + time->tv_nsec) % 1000000000;
+    return rl_futex_wait(&word, 0, &until) == ETIMEDOUT ? 0 : -1;
+}
+
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) {
     struct epoll_event event;
     event.events = events;

@@ -67,12 +67,12 @@ static bool report_changes(long number, const long argument[6], long *result) {
         *result = -1;
         return true;
     }
-    if (number != SYS_nanosleep || ((const struct timespec *)argument[0])->tv_sec != 1) return false;
+    if (number != SYS_clock_nanosleep || ((const struct timespec *)argument[2])->tv_sec != 1) return false;
     __atomic_add_fetch(&naps, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&naps_are_short, __ATOMIC_SEQ_CST)) return false;
     const struct timespec moment = {0, 1000000};
-    const long other[6] = {(long)&moment};
-    *result = system_call(SYS_nanosleep, other);
+    const long other[6] = {argument[0], argument[1], (long)&moment};
+    *result = system_call(SYS_clock_nanosleep, other);
     return true;
 }
 

@@ -65,7 +65,7 @@ static void hold_up(void) {
 static void look_at_call(long number) {
     static __thread bool is_stepped;
     if (pthread_equal(pthread_self(), program)) {
-        if (number == SYS_nanosleep && ++naps == NAPS) sem_post(&answer);
+        if (number == SYS_clock_nanosleep && ++naps == NAPS) sem_post(&answer);
     } else if (number == SYS_recvmsg && __atomic_load_n(&steps, __ATOMIC_ACQUIRE) > 0) {
         const long first = steps;
         sigset_t trap;

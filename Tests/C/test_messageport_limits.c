@@ -204,7 +204,7 @@ static bool interrupt_call(long number, const long argument[6], long *result) {
     (void)argument;
     switch (number) {
     case SYS_read: case SYS_write: case SYS_pread64: case SYS_pwrite64: case SYS_openat: case SYS_connect: case SYS_accept4:
-    case SYS_sendmsg: case SYS_recvmsg: case SYS_ppoll: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_nanosleep:
+    case SYS_sendmsg: case SYS_recvmsg: case SYS_ppoll: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_clock_nanosleep:
         break;
     default: return false;
     }

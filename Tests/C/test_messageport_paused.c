@@ -2,6 +2,7 @@
 /* A local port that cannot take a connection for now: what takes up the work again where the log handler ends its thread, and where there is no thread. */
 #define _GNU_SOURCE
 #include "messageport_support.h"
+#include "system_calls.h"
 #include "thread_starts.h"
 
 #include <errno.h>
@@ -78,6 +79,42 @@ RL_TEST(the_handler_ends_the_thread, "S-ARG-9 S-ARG-10 S-LOOP-19",
     while (service.calls == 0 && monotonic_now() < end) RLRunInMode(kRLDefaultMode, 0.1, true);
     ck_assert_int_eq(service.calls, 1);
     ck_assert_int_eq(RLGetRetainCount(port), references);
+    RLRelease(remote);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+}
+
+static int refused_sleeps;
+static bool refuse_sleep(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_nanosleep && number != SYS_clock_nanosleep) return false;
+    __atomic_add_fetch(&refused_sleeps, 1, __ATOMIC_SEQ_CST);
+    errno = EPERM;
+    *result = -1;
+    return true;
+}
+RL_TEST(where_sleeps_are_refused, "S-ARG-10 S-ARG-11", "A connection that found no descriptor is looked at ten times a second also where the kernel refuses sleeps") {
+    RLMessagePortRef port = add_service(&service, port_name("sleepless"), "m");
+    expect_run("m", 0, true, TimedOut);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("sleepless"));
+    ck_assert_int_eq(send_text(remote, 1, "x"), kRLMessagePortSuccess);
+    log_capture();
+    hook_system_calls(refuse_sleep);
+    struct rlimit old, none;
+    getrlimit(RLIMIT_NOFILE, &old);
+    none = old;
+    none.rlim_cur = 3;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const double begin = monotonic_now();
+    while (monotonic_now() - begin < 0.3) RLRunInMode("m", 0.1, true);
+    setrlimit(RLIMIT_NOFILE, &old);
+    ck_assert_int_eq(service.calls, 0);
+    ck_assert_int_gt(count_of(&refused_sleeps), 0);
+    ck_assert_double_le(count_of(&refused_sleeps), 10 * (monotonic_now() - begin) + 3);
+    const double end = monotonic_now() + 60;
+    while (service.calls == 0 && monotonic_now() < end) RLRunInMode("m", 0.1, true);
+    ck_assert_int_eq(service.calls, 1);
+    hook_system_calls(NULL);
     RLRelease(remote);
     RLMessagePortInvalidate(port);
     RLRelease(port);

@@ -16,7 +16,7 @@ static int refuses_barrier, barriers, waits;
 /* Counts the barriers, which it may refuse, and the waits instead of them. */
 static bool watch_barriers(long number, const long argument[6], long *result) {
     (void)argument;
-    if (number == SYS_nanosleep && __atomic_load_n(&refuses_barrier, __ATOMIC_SEQ_CST))
+    if (number == SYS_clock_nanosleep && __atomic_load_n(&refuses_barrier, __ATOMIC_SEQ_CST))
         __atomic_add_fetch(&waits, 1, __ATOMIC_SEQ_CST);
     if (number != SYS_membarrier) return false;
     __atomic_add_fetch(&barriers, 1, __ATOMIC_SEQ_CST);

@@ -13,7 +13,7 @@ static int refused_call, refusal, refused, waits;
 
 static bool refuse(long number, const long argument[6], long *result) {
     (void)argument;
-    if (number == SYS_nanosleep) __atomic_add_fetch(&waits, 1, __ATOMIC_SEQ_CST);
+    if (number == SYS_clock_nanosleep) __atomic_add_fetch(&waits, 1, __ATOMIC_SEQ_CST);
     if (number != refused_call) return false;
     __atomic_add_fetch(&refused, 1, __ATOMIC_SEQ_CST);
     errno = refusal;

@@ -146,7 +146,7 @@ static void invalidate(void *unused) {
 }
 
 static bool let_go_at_a_sleep(long number, const long argument[6], long *result) {
-    if (number == SYS_nanosleep) let_go();
+    if (number == SYS_clock_nanosleep) let_go();
     return stop_before(number, argument, result);
 }
 

@@ -204,7 +204,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
         return wait_in_epoll((int)a, (struct epoll_event *)b, (int)c, d ? nanoseconds((const struct timespec *)d) : -1);
     case SYS_ppoll:
         return wait_in_poll((struct pollfd *)a, (nfds_t)b, c ? nanoseconds((const struct timespec *)c) : -1);
-    case SYS_nanosleep: return wait_for_time((const struct timespec *)a);
+    case SYS_clock_nanosleep: return wait_for_time((const struct timespec *)c);
     case SYS_gettid: break;
     case SYS_tgkill:
         /* To ask a thread for its backtrace: it would answer without the baton. */

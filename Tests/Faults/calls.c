@@ -261,7 +261,7 @@ static const struct {
     {SYS_accept4, "accept4"},         {SYS_close, "close"},           {SYS_connect, "connect"},
     {SYS_dup3, "dup3"},               {SYS_epoll_pwait, "epoll_pwait"}, {SYS_epoll_pwait2, "epoll_pwait2"},
     {SYS_fallocate, "fallocate"},     {SYS_flock, "flock"},           {SYS_ftruncate, "ftruncate"},
-    {SYS_membarrier, "membarrier"},   {SYS_nanosleep, "nanosleep"},   {SYS_openat, "openat"},
+    {SYS_membarrier, "membarrier"},   {SYS_clock_nanosleep, "nanosleep"}, {SYS_openat, "openat"},
     {SYS_pidfd_open, "pidfd_open"},   {SYS_ppoll, "poll"},            {SYS_pread64, "pread"},
     {SYS_preadv2, "preadv2"},         {SYS_pwrite64, "pwrite"},       {SYS_read, "read"},
     {SYS_recvfrom, "recvfrom"},       {SYS_recvmsg, "recvmsg"},       {SYS_sendmsg, "sendmsg"},

@@ -121,7 +121,8 @@ static inline int rl_sys_epoll_pwait2(int epoll, struct epoll_event *events, int
     return rl_sys_epoll_wait(epoll, events, room, milliseconds);
 }
 
-static inline int rl_sys_nanosleep(const struct timespec *time) { return (int)syscall(SYS_nanosleep, time, NULL); }
+/* By the call that libc makes for this. Where it is refused another wait takes its place: no caller spins. */
+int rl_sys_nanosleep(const struct timespec *time) __attribute__((visibility("hidden")));
 
 /* For functions of other libraries that have cancellation points in them: between these two calls the calling thread has none. */
 static inline int rl_disable_cancellation(void) {
