@@ -114,6 +114,31 @@ RL_TEST(without_a_thread_the_next_request_reads_late_replies, "S-MSG-28 S-MSG-46
     end_late_server(server, remote);
 }
 
+static int told_in_callback = -1;
+static Gate is_called = GATE_INITIALIZER;
+static void wait_for_the_told(RLMessagePortRef port, void *info) {
+    (void)port, (void)info;
+    gate_open(&is_called);
+    wait_until_count(&told, TOLD);
+    __atomic_store_n(&told_in_callback, TOLD, __ATOMIC_SEQ_CST);
+}
+RL_TEST(late_replies_are_read_during_an_invalidation_callback, "S-MSG-28 S-MSG-36",
+        "So it is while the library's thread is in the invalidation callback of another port, which may wait for what is served then") {
+    RLMessagePortRef remote, local = RLMessagePortCreateLocal(port_name("gone"), serve_late, NULL, NULL);
+    RLMessagePortRef gone = RLMessagePortCreateRemote(port_name("gone"));
+    RLMessagePortSetInvalidationCallBack(gone, wait_for_the_told);
+    Thread *server = start_late_server(&remote);
+    ask_without_patience(remote);
+    for (int i = 0; i < TOLD; i++) tell(remote, 60);
+    RLMessagePortInvalidate(local);
+    gate_wait(&is_called);
+    gate_open(&is_idle);
+    wait_until_count(&told_in_callback, TOLD);
+    end_late_server(server, remote);
+    RLRelease(gone);
+    RLRelease(local);
+}
+
 static int sent;
 static void send_many(void *argument) {
     for (int i = 0; i < 20; i++) {

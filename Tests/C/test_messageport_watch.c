@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's thread that watches for the end of peers, when there is no thread in the place of one that a client's function ended, and at a fork. */
 #define _GNU_SOURCE
-#include "messageport_support.h"
+#include "messageport_raw.h"
 #include "thread_starts.h"
 
 #include <dirent.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +38,7 @@ static void kill_and_release(int from, int to) {
     }
 }
 
-static void refuse_threads_and_end(RLMessagePortRef port, void *info) {
-    hook_thread_starts(refuse_thread);
+static void end_in_invalidation(RLMessagePortRef port, void *info) {
     note_invalidation(port, info);
     pthread_exit(NULL);
 }
@@ -49,8 +49,9 @@ RL_TEST(no_thread_takes_the_place, "S-MSG-46 S-MSG-36 S-LOOP-19",
     int before = count_descriptors();
     log_capture();
     start_servers(4);
-    RLMessagePortSetInvalidationCallBack(remotes[0], refuse_threads_and_end);
+    RLMessagePortSetInvalidationCallBack(remotes[0], end_in_invalidation);
     RLMessagePortSetInvalidationCallBack(remotes[1], note_invalidation);
+    hook_thread_starts(refuse_thread);
     server_kill(&servers[0]);
     wait_until_count(&invalidations, 1);
     while (!strstr(log_text(), "no thread to watch for the end of peers")) take_time(0.001);
@@ -59,6 +60,59 @@ RL_TEST(no_thread_takes_the_place, "S-MSG-46 S-MSG-36 S-LOOP-19",
     RLMessagePortSetInvalidationCallBack(remotes[3], note_invalidation);
     kill_and_release(1, 4);
     while (count_descriptors() > before) take_time(0.001);
+}
+
+static Gate is_called = GATE_INITIALIZER, may_return = GATE_INITIALIZER;
+static int inside;
+static void wait_in_invalidation(RLMessagePortRef port, void *info) {
+    ck_assert_int_eq(__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST), 1);
+    gate_open(&is_called);
+    gate_wait(&may_return);
+    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    note_invalidation(port, info);
+}
+static void note_alone(RLMessagePortRef port, void *info) {
+    ck_assert_int_eq(count_of(&inside), 0);
+    note_invalidation(port, info);
+}
+RL_TEST(one_callback_at_a_time, "S-MSG-36",
+        "Ports that end while the library's thread is in the invalidation callback of one wait for its return, and then all of them are told") {
+    start_servers(4);
+    RLMessagePortSetInvalidationCallBack(remotes[0], wait_in_invalidation);
+    for (int i = 1; i < 4; i++) RLMessagePortSetInvalidationCallBack(remotes[i], note_alone);
+    server_kill(&servers[0]);
+    gate_wait(&is_called);
+    for (int i = 1; i < 4; i++) server_kill(&servers[i]);
+    take_time(0.01);
+    ck_assert_int_eq(count_of(&invalidations), 0);
+    gate_open(&may_return);
+    kill_and_release(4, 4);
+}
+
+static int lines;
+static void end_library_thread(const char *line, void *info) {
+    (void)line;
+    __atomic_add_fetch(&lines, 1, __ATOMIC_SEQ_CST);
+    if (!pthread_equal(pthread_self(), *(pthread_t *)info)) pthread_exit(NULL);
+}
+RL_TEST(the_log_handler_ends_the_thread, "S-LOOP-19 S-MSG-36 S-MSG-28",
+        "If the log handler ends the library's thread when that tells of a malformed reply, the port becomes invalid nevertheless") {
+    use_own_directory();
+    pthread_t own = pthread_self();
+    int listener = listen_raw("garbage");
+    RLMessagePortRef remote = RLMessagePortCreateRemote("garbage");
+    int connection = accept(listener, NULL, NULL);
+    RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, NULL, 0, 60, 0, "m", NULL), kRLMessagePortReceiveTimeout);
+    RLSetLogHandler(end_library_thread, &own);
+    ck_assert_int_eq(send(connection, "garbage", 7, MSG_NOSIGNAL), 7);
+    wait_until_count(&invalidations, 1);
+    RLSetLogHandler(NULL, NULL);
+    ck_assert_int_eq(count_of(&lines), 1);
+    close(connection);
+    RLRelease(remote);
+    unlisten_raw(listener, "garbage");
+    remove_own_directory();
 }
 
 /* Waits for the thread that watches, and tells how often others than this thread have gone to sleep so far. */

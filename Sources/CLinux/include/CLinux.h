@@ -122,7 +122,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(kernel_events, 128)                                                                                                 \
     STATE(sockets, 64)                                                                                                        \
     STATE(mach_ports, 64)                                                                                                     \
-    STATE(message_ports, 64)                                                                                                  \
+    STATE(message_ports, 72)                                                                                                  \
     STATE(synchronized, 256)                                                                                                  \
     STATE(threads, 64)                                                                                                        \
     STATE(loop_waiters, 64)                                                                                                   \

@@ -10,6 +10,8 @@ struct RemoteEnd {
     var cookie: UInt64 = 0
     /// A reply that is arriving in parts.
     var partial = PartialMessage()
+    /// Why the connection is ended, if the peer sent what is no reply: to be logged once.
+    var refusal: WireError?
     /// Memory for long requests, made by the first.
     var kept: KeptMemoryPointer?
     /// Threads that use the connection without the lock; it is closed after the last.
@@ -173,19 +175,32 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.remote.kept = nil
     }
 
-    /// The other end is gone: replies that came before are still delivered, all of them, to which none is added any more.
+    /// The other end is gone, or broken: replies that came before are still delivered, all of them, to which none is added any more. Calls the
+    /// client's functions, the log handler first: if that ends the thread, the next look at the connection finds that it has ended.
     func connectionEnded() {
         lock()
-        if hasConnectionLocked { shutdown(pointee.remote.connection, Int32(SHUT_RD)) }
+        stopReadingLocked()
         unlock()
         _ = takeReplies(inRunOf: nil, atMost: .max)
+        lock()
+        let refusal = pointee.remote.refusal
+        pointee.remote.refusal = nil
+        unlock()
+        if let refusal { logRefusal("dropped a reply ", refusal.words, process: nil, user: nil) }
         invalidate()
     }
+
+    private func stopReadingLocked() {
+        if hasConnectionLocked { shutdown(pointee.remote.connection, Int32(SHUT_RD)) }
+    }
+
+    /// Whether there is nothing more to come through the connection of a valid port.
+    var hasEndedLocked: Bool { rl_has_ended(pointee.remote.connection) || !hasConnectionLocked }
 
     // MARK: Replies
 
     /// Takes the replies that have come and hands them to the requests that wait. False if the connection ended, or is broken; then the caller
-    /// invalidates the port. In a run it ends when no request waits any more, which saves a useless receive: an unexpected message makes
+    /// calls `connectionEnded`. Itself it calls no function of the client. In a run it ends when no request waits any more, which saves a useless receive: an unexpected message makes
     /// the connection ready again.
     func takeReplies(inRunOf frame: RunFramePointer?, atMost limit: Int = 64) -> Bool {
         // A limit, so that a peer that sends without end cannot keep the thread here.
@@ -207,6 +222,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 from: pointee.remote.connection, by: .requester, scratch: scratch, partial: &pointee.remote.partial,
                 held: &pointee.held)
             var unwanted: DataPointer?
+            if case .refused(let error) = incoming {
+                pointee.remote.refusal = error
+                stopReadingLocked()
+            }
             if case .message(let message) = incoming {
                 unwanted = handOverLocked(message, inRunOf: frame)
                 if frame != nil && !isAwaitedLocked { left = 0 }
@@ -224,10 +243,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 left = Swift.min(left, 10)
                 var pause = timespec(nanoseconds: Clock.retryDelay / 10)
                 _ = rl_sys_nanosleep(&pause)
-            case .ended: return false
-            case .refused(let error):
-                logRefusal("dropped a reply ", error.words, process: nil, user: nil)
-                return false
+            case .ended, .refused: return false
             case .part(let count): left -= count / WireHeader.placeSize
             case .message: break
             }

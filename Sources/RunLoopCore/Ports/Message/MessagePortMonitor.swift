@@ -8,6 +8,9 @@ import Synchronization
 ///
 /// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second, and each time tries again.
 ///
+/// The client's functions, which may take long, are called for one port at a time, by the thread that found its end. It hands the watch over to a new
+/// thread before that; without one the other ports wait.
+///
 /// Ports come while the thread is about to end, and the client's functions that it calls may end it or fork. So the thread decides under
 /// the lock whether it goes on, and the set is closed under the lock as well: at any time there is one set at most, which a child of `fork`
 /// finds here, and one thread that uses it.
@@ -21,8 +24,12 @@ struct MessagePortMonitor {
     private var polled: UInt32
     /// Counts the threads. One that does not find its own number here watches nothing any more.
     private var thread: UInt32
+    /// The number of the thread that calls the client's functions, or had it when it began; 0: none does.
+    private var calling: UInt32
     /// Whether there is a thread, or one on its way.
     private var hasThread: Bool
+    /// Another port was found to have ended meanwhile, which the set does not report again.
+    private var hasMissed: Bool
 
     /// Any thread. Where the client's function ended the thread and no other one could be made, this tries again.
     static func watch(_ port: MessagePortPointer) {
@@ -116,12 +123,19 @@ struct MessagePortMonitor {
 
     /// Has the set report the connection once more: its end, and what comes while replies are late. Nothing if the set does not have it, or there is
     /// no such port any more.
-    private func arm(_ port: MessagePortPointer) {
+    private mutating func arm(_ port: MessagePortPointer) {
         guard ports.find(UInt(bitPattern: port), isKeyed: false) != 0, !isPolled(port) else { return }
         port.lock()
         // An invalid one is about to be forgotten.
-        if port.isValid { _ = MessagePortMonitor.tell(set, EPOLL_CTL_MOD, port) }
+        if port.isValid && !waitsForCall(port) { _ = MessagePortMonitor.tell(set, EPOLL_CTL_MOD, port) }
         port.unlock()
+    }
+
+    /// Whether the port has ended while the functions of another one are called. The port's lock is held.
+    private mutating func waitsForCall(_ port: MessagePortPointer) -> Bool {
+        guard calling != 0, port.hasEndedLocked else { return false }
+        hasMissed = true
+        return true
     }
 
     private mutating func remove(_ port: MessagePortPointer) {
@@ -162,7 +176,7 @@ struct MessagePortMonitor {
             if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
             let polls = MessagePortTable.shared.pointee.monitor.mustPoll()
             let set = MessagePortTable.shared.pointee.monitor.set
-            let port = findToLookAtLocked(token, polls)
+            let port = findToLookAtLocked(token, MessagePortTable.shared.pointee.monitor.takeMissed() || polls)
             MessagePortTable.unlock()
             token = 0
             if let port {
@@ -174,6 +188,13 @@ struct MessagePortMonitor {
                 token = ready
             }
         }
+    }
+
+    /// Whether all ports are to be looked at: some have ended while a client's function was under way, and now none is.
+    private mutating func takeMissed() -> Bool {
+        guard hasMissed && calling == 0 else { return false }
+        hasMissed = false
+        return true
     }
 
     /// Whether the thread of that number is to watch on. If it is the one that watches and there is nothing left, it gives that up.
@@ -193,7 +214,10 @@ struct MessagePortMonitor {
         if !isAny, let reported, isToLookAtLocked(reported) { return reported }
         // Another thread has read what the set has reported, or it is found now.
         if let reported { MessagePortTable.shared.pointee.monitor.arm(reported) }
-        return isAny ? MessagePortTable.shared.pointee.ports.first { isToLookAtLocked($0) } : nil
+        guard isAny, let found = MessagePortTable.shared.pointee.ports.first(where: { isToLookAtLocked($0) }) else { return nil }
+        // There may be more.
+        MessagePortTable.shared.pointee.monitor.hasMissed = true
+        return found
     }
 
     /// A port gets no reference: its last release is to be the client's.
@@ -203,7 +227,8 @@ struct MessagePortMonitor {
         port.lock()
         defer { port.unlock() }
         // While it is valid its connection is open.
-        guard port.isValid, rl_has_ended(port.pointee.remote.connection) || port.hasLateReplies && rl_is_readable(port.pointee.remote.connection)
+        guard port.isValid, !MessagePortTable.shared.pointee.monitor.waitsForCall(port),
+            port.hasEndedLocked || port.hasLateReplies && rl_is_readable(port.pointee.remote.connection)
         else { return false }
         port.holdMemory()
         return true
@@ -226,15 +251,49 @@ struct MessagePortMonitor {
         MessagePortTable.unlock()
     }
 
-    /// A client's function ends the thread of that number: another one takes its place.
-    fileprivate static func threadEnds(_ number: UInt32) {
+    /// The thread of that number is about to call the client's functions for a port, which is not watched any more. False if another thread does so
+    /// for another port: then this one waits.
+    fileprivate static func beginCall(_ port: MessagePortPointer, _ number: UInt32) -> Bool {
         MessagePortTable.lock()
-        if MessagePortTable.shared.pointee.monitor.goesOn(number) { MessagePortTable.shared.pointee.monitor.hasThread = false }
+        defer { MessagePortTable.unlock() }
+        return MessagePortTable.shared.pointee.monitor.beginCall(port, number)
+    }
+
+    private mutating func beginCall(_ port: MessagePortPointer, _ number: UInt32) -> Bool {
+        guard calling == 0 else {
+            hasMissed = true
+            return false
+        }
+        calling = number
+        remove(port)
+        guard goesOn(number) else { return true }
+        hasThread = false
+        if !startThread() {
+            thread = number
+            hasThread = true
+        }
+        return true
+    }
+
+    /// They have returned, or one of them ends the thread: then another one takes its place, and a port that is still valid is watched again.
+    fileprivate static func endCall(_ look: PeerLook, endsThread: Bool) {
+        MessagePortTable.lock()
+        MessagePortTable.shared.pointee.monitor.endCall(look.thread, look.port, endsThread)
         unlockWatched()
+    }
+
+    private mutating func endCall(_ number: UInt32, _ port: MessagePortPointer?, _ endsThread: Bool) {
+        if endsThread && goesOn(number) { hasThread = false }
+        if let port { add(port) }
+        // In a child of `fork` it was not begun.
+        guard calling == number else { return }
+        calling = 0
+        if hasMissed { rouse() }
     }
 
     /// In the child of `fork` there is no such thread, or it is the forking one, which finds another number.
     mutating func abandonInChild() {
+        calling = 0
         guard hasThread || !ports.isEmpty else { return }
         ports.removeAll()
         polled = 0
@@ -250,6 +309,7 @@ private struct PeerLook {
     var port: MessagePortPointer?
     /// And with a reference.
     var isRetained = false
+    var calls = false
     let thread: UInt32
 }
 
@@ -260,9 +320,11 @@ extension UnsafeMutablePointer where Pointee == PeerLook {
             MessagePortMonitor.watchFurther(port)
         } else if port.tryRetain() {
             pointee.isRetained = true
-            port.connectionEnded()
+            pointee.calls = MessagePortMonitor.beginCall(port, pointee.thread)
+            if pointee.calls { port.connectionEnded() }
         }
         release()
+        if pointee.calls { MessagePortMonitor.endCall(pointee, endsThread: false) }
     }
 
     /// Once, also if what the release of the port calls ends the thread: then the memory is kept for ever.
@@ -274,7 +336,7 @@ extension UnsafeMutablePointer where Pointee == PeerLook {
     }
 
     fileprivate func threadEnds() {
-        MessagePortMonitor.threadEnds(pointee.thread)
+        MessagePortMonitor.endCall(pointee, endsThread: true)
         release()
     }
 }
