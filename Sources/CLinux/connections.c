@@ -3,15 +3,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/sockios.h>
+#include <linux/sock_diag.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,10 +31,6 @@ static int with_address(int socket, const char *path, address_call *call) {
 
 int rl_unix_bind(int socket, const char *path) { return with_address(socket, path, bind); }
 int rl_unix_connect(int socket, const char *path) { return with_address(socket, path, rl_sys_connect); }
-
-int rl_message_accept(int listener) {
-    return rl_sys_accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-}
 
 bool rl_peer(int socket, uid_t *user, pid_t *process) {
     struct ucred peer;
@@ -78,68 +69,17 @@ short rl_wait_ready(int socket, short events, int milliseconds) {
 }
 
 int rl_queued_room(int socket) {
-    int bytes;
-    return ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : INT_MAX;
+    uint32_t room[SK_MEMINFO_VARS] = {0};
+    socklen_t size = sizeof room;
+    /* SIOCOUTQ tells it too, but filters refuse ioctl(2). */
+    getsockopt(socket, SOL_SOCKET, SO_MEMINFO, room, &size);
+    return (int)room[SK_MEMINFO_WMEM_ALLOC];
 }
 
 long rl_most_connections(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 1 << 30) return 1 << 30;
     return limit.rlim_cur < 4 ? 2 : (long)limit.rlim_cur / 2;
-}
-
-/* What is done with a descriptor where there are numbers for what comes through it: so many, or 0 where the table is the process's. It returns
- * whether more is to be done, with other numbers. */
-typedef bool elsewhere_body(int descriptor, int room);
-struct elsewhere {
-    elsewhere_body *body;
-    int descriptor;
-    bool has_more;
-};
-
-/* How many numbers are free for it, if the process may have so many, and some for what is done with them. */
-enum { ROOM = 4 * RL_MAX_DESCRIPTORS, MORE = 8 };
-
-static void *with_own_numbers(void *argument) {
-    struct elsewhere *work = argument;
-    const bool is_own = syscall(SYS_unshare, CLONE_FILES) == 0;
-    /* From here on the thread closes no number but its own. */
-    for (int number = 0; is_own && number < ROOM + MORE; number++)
-        if (number != work->descriptor) rl_sys_close(number);
-    const long end = sysconf(_SC_OPEN_MAX);
-    work->has_more = work->body(work->descriptor, is_own ? (int)(end < ROOM ? end : ROOM) : 0);
-    return NULL;
-}
-
-/* If the process has no number left, the kernel closes what a datagram brings in the thread that takes it, which then waits as in close(2). A thread
- * with a descriptor table of its own has room. The other files of the table therefore stay open a moment longer. */
-static bool do_elsewhere(elsewhere_body *body, int descriptor) {
-    struct elsewhere work = {body, descriptor, false};
-    pthread_t thread;
-    if (!rl_begin_thread(&thread, NULL, with_own_numbers, &work)) return body(descriptor, 0);
-    rl_join_thread(thread);
-    return work.has_more;
-}
-
-/* Whether the next datagram brings descriptors. */
-static bool brings_descriptors(int connection) {
-    char byte;
-    struct iovec part = {&byte, 1};
-    union {
-        char bytes[CMSG_SPACE(sizeof(struct ucred))];
-        struct cmsghdr alignment;
-    } control;
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    return rl_sys_recvmsg(connection, &message, MSG_PEEK | MSG_DONTWAIT) >= 0 && message.msg_flags & MSG_CTRUNC;
-}
-
-/* Whether there are numbers for all that a datagram may bring. */
-static bool has_room(int descriptor) {
-    int made[RL_MAX_DESCRIPTORS], count = 0;
-    while (count < RL_MAX_DESCRIPTORS && (made[count] = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)) >= 0) count++;
-    const bool is_enough = count == RL_MAX_DESCRIPTORS;
-    while (count > 0) rl_sys_close(made[--count]);
-    return is_enough;
 }
 
 /* How many descriptors the next datagram brought; -1 at the end of the queue. */
@@ -152,18 +92,11 @@ static int take_datagram(int connection, int *descriptors) {
     return -1;
 }
 
-/* False at the end of the queue. */
-static bool drop_datagram(int connection) {
-    int descriptors[RL_MAX_DESCRIPTORS], count = take_datagram(connection, descriptors);
-    rl_drop_all(descriptors, count);
-    return count >= 0;
-}
-
 /* What is taken into the thread's own table is closed by its end, which waits for nothing. */
 static bool empty_connection(int connection, int room) {
     int descriptors[RL_MAX_DESCRIPTORS], count, kept = 0;
     if (room == 0) {
-        while (drop_datagram(connection)) continue;
+        while ((count = take_datagram(connection, descriptors)) >= 0) rl_drop_all(descriptors, count);
         return false;
     }
     do {
@@ -173,19 +106,24 @@ static bool empty_connection(int connection, int room) {
     return count >= 0;
 }
 
-/* How often a look for room is worth less than a thread. */
-enum { LOOKS = 4 };
+/* How many datagrams with descriptors cost less here than a thread. */
+enum { FEW = 4 };
 
-void rl_close_connection(int connection) {
+bool rl_close_connection(int connection) {
     /* Nothing more comes. Each datagram brings credentials then, so that an empty one is not taken for the end of the queue. */
-    int yes = 1;
+    int yes = 1, descriptors[RL_MAX_DESCRIPTORS], dear = 0;
+    char byte;
     setsockopt(connection, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
     shutdown(connection, SHUT_RDWR);
-    bool has_more = true;
-    int looks = 0;
-    while (has_more && (!brings_descriptors(connection) || (looks++ < LOOKS && has_room(connection)))) has_more = drop_datagram(connection);
-    while (has_more) has_more = do_elsewhere(empty_connection, connection);
+    rl_datagram next = {0};
+    do {
+        next = rl_message_take_whole(connection, &byte, sizeof byte, descriptors);
+        rl_drop_all(descriptors, next.descriptors);
+        dear += next.descriptors > 0;
+    } while (next.has_credentials && !next.lost_descriptors && dear < FEW);
+    for (bool has_more = next.has_credentials; has_more; dear = FEW) has_more = rl_do_elsewhere(empty_connection, connection);
     rl_sys_close(connection);
+    return dear > 0;
 }
 
 static bool empty_listener(int listener, int room) {
@@ -198,6 +136,6 @@ void rl_close_listener(int listener) {
     /* No process can connect any more. */
     shutdown(listener, SHUT_RDWR);
     empty_listener(listener, 0);
-    if (errno == EMFILE) do_elsewhere(empty_listener, listener);
+    if (errno == EMFILE) rl_do_elsewhere(empty_listener, listener);
     rl_sys_close(listener);
 }

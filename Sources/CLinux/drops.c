@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Closing descriptors that a peer sent, without the waits that the peer may have prepared. */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <sys/socket.h>
 
 #include "CLinux.h"
@@ -26,14 +25,14 @@ static void await_turn(const uint32_t *word) {
  * lingers: socket(7). */
 static void *outlive(void *argument) {
     struct turns *turns = argument;
-    syscall(SYS_unshare, CLONE_FILES);
+    rl_own_table();
     take_turn(&turns->has_files);
     await_turn(&turns->are_closed);
     return NULL;
 }
 
-/* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind they
- * are closed here. */
+/* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind,
+ * or where it gets no table of its own, they are closed here as by close(2). */
 static void close_outlived(const int *descriptors, int count) {
     struct turns turns = {0, 0};
     pthread_t thread;

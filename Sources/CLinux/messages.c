@@ -4,7 +4,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
@@ -52,12 +55,8 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
 /* SCM_PIDFD, which older headers lack. */
 enum { RL_SCM_PIDFD = 4 };
 
-rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
-    return rl_message_receive_from(socket, bytes, capacity, descriptors, NULL, NULL);
-}
-
-rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address,
-                                    socklen_t *address_length) {
+static rl_datagram receive(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address, socklen_t *address_length,
+                           int flags) {
     rl_datagram result = {0};
     struct iovec part = {bytes, capacity};
     struct msghdr message = {0};
@@ -68,7 +67,7 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
     message.msg_controllen = sizeof control.bytes;
     message.msg_name = address;
     message.msg_namelen = address ? *address_length : 0;
-    result.length = rl_sys_recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    result.length = rl_sys_recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
     if (result.length < 0) return result;
     if (address) *address_length = message.msg_namelen;
     result.is_cut = (message.msg_flags & MSG_TRUNC) != 0;
@@ -101,4 +100,73 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
         }
     }
     return result;
+}
+
+rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors) {
+    return receive(socket, bytes, capacity, descriptors, NULL, NULL, 0);
+}
+
+rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address,
+                                    socklen_t *address_length) {
+    return receive(socket, bytes, capacity, descriptors, address, address_length, 0);
+}
+
+/* The tick of the clock in which there were numbers enough, and how often that was asked in vain. Relaxed: threads at most ask once more. */
+static uint64_t roomy_tick;
+static uint32_t asked;
+
+static void take_numbers(void) { __atomic_store_n(&roomy_tick, 0, __ATOMIC_RELAXED); }
+
+/* Whether the process may have the numbers of a datagram, and twice as many for what the program opens until the clock's next tick, for which the
+ * answer holds unless peers take numbers. It costs several looks at a datagram: where messages are rare none is made. Kernels before 6.2 do not
+ * tell how many files are open. */
+static bool has_numbers(void) {
+    enum { LOOKS = 8 };
+    struct timespec now;
+    struct stat folder;
+    struct rlimit limit;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const uint64_t tick = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    if (__atomic_load_n(&roomy_tick, __ATOMIC_RELAXED) == tick) return true;
+    static uint64_t last;
+    if (__atomic_exchange_n(&last, tick, __ATOMIC_RELAXED) != tick) __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED) % LOOKS != 0) return false;
+    if (stat("/proc/thread-self/fd", &folder) != 0 || folder.st_size == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        (rlim_t)folder.st_size + 3 * RL_MAX_DESCRIPTORS > limit.rlim_cur)
+        return false;
+    __atomic_store_n(&roomy_tick, tick, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* What comes into the thread's own table is closed by its end. */
+static bool take_away(int connection, int room) {
+    int descriptors[RL_MAX_DESCRIPTORS];
+    char byte;
+    const rl_datagram taken = rl_message_receive(connection, &byte, sizeof byte, descriptors);
+    if (room == 0) rl_drop_all(descriptors, taken.descriptors);
+    return false;
+}
+
+/* A look gives further references to the files, so that neither the end of those nor the taking of the datagram is the last close of any. */
+rl_datagram rl_message_take_whole(int socket, void *bytes, size_t capacity, int *descriptors) {
+    rl_datagram next = receive(socket, bytes, capacity, descriptors, NULL, NULL, MSG_PEEK);
+    if (next.lost_descriptors)
+        while (next.descriptors > 0) rl_sys_close(descriptors[--next.descriptors]);
+    else if (next.length >= 0)
+        rl_sys_recvfrom(socket, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+    return next;
+}
+
+rl_datagram rl_message_take(int socket, void *bytes, size_t capacity, int *descriptors) {
+    const bool has_room = has_numbers();
+    rl_datagram taken = has_room ? rl_message_receive(socket, bytes, capacity, descriptors)
+                                 : rl_message_take_whole(socket, bytes, capacity, descriptors);
+    if (taken.descriptors > 0) take_numbers();
+    if (taken.lost_descriptors && !has_room) rl_do_elsewhere(take_away, socket);
+    return taken;
+}
+
+int rl_message_accept(int listener) {
+    take_numbers();
+    return rl_sys_accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }

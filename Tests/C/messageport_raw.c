@@ -2,6 +2,7 @@
 /* Peers that are not this library. */
 #define _GNU_SOURCE
 #include "messageport_raw.h"
+#include "support_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -160,4 +161,27 @@ ssize_t receive_raw(int fd, Header *header, int *descriptor) {
 void give_back_raw(int memory, int32_t place) {
     uint32_t zero = 0;
     ck_assert_int_eq(pwrite(memory, &zero, sizeof zero, 64 * place), sizeof zero);
+}
+
+int lingering_socket(int seconds) {
+    int listener = make_listener(), client = connect_to(port_of(listener));
+    static char bytes[65536];
+    struct linger linger = {1, seconds};
+    ck_assert_int_ge(accept(listener, NULL, NULL), 0);
+    close(listener);
+    while (send(client, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
+    ck_assert_int_eq(setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    return client;
+}
+
+struct rlimit no_more_descriptors(void) {
+    struct rlimit before, now;
+    int next = dup(0);
+    close(next);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    now = before;
+    now.rlim_cur = (rlim_t)next;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
+    ck_assert_int_eq(dup(0), -1);
+    return before;
 }

@@ -8,6 +8,8 @@
 
 #include "messageport_support.h"
 
+#include <sys/resource.h>
+
 extern char directory[64];
 void use_own_directory(void);
 /* Fails if something was left in it. */
@@ -54,5 +56,10 @@ int listen_raw(const char *name);
 void unlisten_raw(int fd, const char *name);
 /* Whether the other end closed the connection. */
 bool is_closed(int fd);
+
+/* A connected TCP socket with more unsent than its peer ever takes: the last close waits for that so many seconds. */
+int lingering_socket(int seconds);
+/* From here on no descriptor can be made; the lowest that could is not in use. Returns the limit that there was. */
+struct rlimit no_more_descriptors(void);
 
 #endif

@@ -521,18 +521,6 @@ static void reply_hollow(void *argument) {
     close(memory);
 }
 
-/* A connected TCP socket with more unsent than its peer ever takes: the last close waits for that so many seconds. */
-static int lingering_socket(int seconds) {
-    int listener = make_listener(), client = connect_to(port_of(listener));
-    static char bytes[65536];
-    struct linger linger = {1, seconds};
-    ck_assert_int_ge(accept(listener, NULL, NULL), 0);
-    close(listener);
-    while (send(client, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
-    ck_assert_int_eq(setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
-    return client;
-}
-
 RL_TEST(no_socket_that_was_sent_holds_its_closer, "S-MSG-42",
         "A socket that is to wait for its peer in close(2) does not wait there if it came with a message and nobody took it, nor "
         "with what is refused") {
@@ -661,56 +649,6 @@ RL_TEST(those_who_asked_once_hold_so_much, "S-MSG-42",
     }
     RLRelease(source);
     RLRelease(port);
-    remove_own_directory();
-}
-
-/* From here on no descriptor can be made; the lowest that could is not in use. */
-static struct rlimit no_more_descriptors(void) {
-    struct rlimit before, now;
-    int next = dup(0);
-    close(next);
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-    now = before;
-    now.rlim_cur = (rlim_t)next;
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &now), 0);
-    ck_assert_int_eq(dup(0), -1);
-    return before;
-}
-
-RL_TEST(no_socket_in_a_queue_holds_a_closer_without_descriptors, "S-MSG-42",
-        "Nor does such a socket where the process has no descriptor left, in a connection that is ended, taken or not; other files stay open") {
-    use_own_directory();
-    static Service service = {.reply = "yes"};
-    RLMessagePortRef port = add_service(&service, "queued", "m");
-    int raw = greet_raw("queued"), fd = lingering_socket(600), ends[2];
-    ck_assert_int_eq(pipe(ends), 0);
-    RLRunInMode("m", 0, true);
-    send_raw(raw, header_of(99, 0, 0), "");
-    for (int i = 0; i < 3; i++) send_memory(raw, header_of(2, 0, 5), fd);
-    close(fd);
-    struct rlimit limit = no_more_descriptors();
-    while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
-    setrlimit(RLIMIT_NOFILE, &limit);
-    close(raw);
-    RLMessagePortRef remote = RLMessagePortCreateRemote("queued");
-    ck_assert_str_eq(ask_text(remote, 2, "y", "m"), "yes");
-    RLRelease(remote);
-    /* In two connections that nobody accepts any more. */
-    int other = connect_raw("queued");
-    raw = connect_raw("queued"), fd = lingering_socket(600);
-    send_memory(raw, header_of(2, 0, 5), fd);
-    send_memory(other, header_of(2, 0, 5), fd);
-    close(fd);
-    limit = no_more_descriptors();
-    RLMessagePortInvalidate(port);
-    setrlimit(RLIMIT_NOFILE, &limit);
-    RLRelease(port);
-    ck_assert(is_closed(raw) && is_closed(other));
-    close(raw);
-    close(other);
-    ck_assert_int_eq(write(ends[1], "x", 1), 1);
-    close(ends[0]);
-    close(ends[1]);
     remove_own_directory();
 }
 

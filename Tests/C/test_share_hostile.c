@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Peers of the same user that mean harm, limits of descriptors, forks, and several callers (section 46). */
 #define _GNU_SOURCE
+#include "messageport_raw.h"
 #include "support_share.h"
 
 #include <fcntl.h>
@@ -261,6 +262,51 @@ RL_TEST(a_connection_waits_for_a_descriptor, "S-OUT-8", "Without a free number a
     ck_assert_ptr_nonnull(answer);
     free(answer);
     setrlimit(RLIMIT_NOFILE, &before);
+    finish();
+}
+
+static void send_with_request(int connection, const int fds[2]) {
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.header = {CMSG_LEN(2 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    memcpy(CMSG_DATA(&control.header), fds, 2 * sizeof(int));
+    struct iovec part = {"statistics", 10};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ck_assert_int_eq(sendmsg(connection, &message, MSG_NOSIGNAL), 10);
+}
+RL_TEST(no_socket_without_a_number_holds_the_thread, "S-OUT-5 S-OUT-8",
+        "A request with a socket that lingers keeps the other peers from no answer, though the process has no number for it") {
+    begin();
+    const int good = share_connect(0), bad = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    expect_answered(good);
+    const struct sockaddr_un address = share_address(0);
+    int may_send[2], is_closed[2];
+    char byte;
+    make_pipe(may_send);
+    make_pipe(is_closed);
+    /* The pipe tells when both are closed. */
+    const int fds[2] = {lingering_socket(600), is_closed[1]};
+    const pid_t peer = fork();
+    if (peer == 0) {
+        read_byte(may_send[0]);
+        ck_assert_int_eq(connect(bad, (const struct sockaddr *)&address, sizeof address), 0);
+        send_with_request(bad, fds);
+        /* Which waits for nothing. */
+        _exit(0);
+    }
+    close(bad), close(fds[0]), close(fds[1]);
+    const struct rlimit limit = no_more_descriptors();
+    struct rlimit one_more;
+    write_byte(may_send[1]);
+    ck_assert_int_eq(waitpid(peer, NULL, 0), peer);
+    /* The connection finds a number, and what comes with its request none. */
+    getrlimit(RLIMIT_NOFILE, &one_more);
+    one_more.rlim_cur++;
+    setrlimit(RLIMIT_NOFILE, &one_more);
+    ck_assert_int_eq(read(is_closed[0], &byte, 1), 0);
+    expect_answered(good);
+    setrlimit(RLIMIT_NOFILE, &limit);
     finish();
 }
 

@@ -50,7 +50,14 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)
     __attribute__((visibility("hidden")));
 
-/* The same; the sender's address, unless it is NULL, is a struct sockaddr_storage. */
+/* The same for a connection that one thread at a time reads, of a peer that is not trusted. If the process may have too few numbers left for what
+ * the datagram brings, none of it comes, and the caller does not wait as in close(2) for what lingers in it. */
+rl_datagram rl_message_take(int socket, void *bytes, size_t capacity, int *descriptors) __attribute__((visibility("hidden")));
+
+/* The same, but such a datagram stays in the queue, and only its credentials and that its descriptors are lost are told. */
+rl_datagram rl_message_take_whole(int socket, void *bytes, size_t capacity, int *descriptors) __attribute__((visibility("hidden")));
+
+/* As rl_message_receive; the sender's address, unless it is NULL, is a struct sockaddr_storage. */
 rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, int *descriptors, struct sockaddr_storage *address,
                                     socklen_t *address_length) __attribute__((visibility("hidden")));
 
@@ -61,9 +68,21 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));
 
+/* Gives the calling thread a descriptor table of its own, with all files of the process. False where the kernel refuses that. */
+bool rl_own_table(void) __attribute__((visibility("hidden")));
+
+/* What is done with a descriptor where there are numbers for what comes through it: so many, or 0 where the table is the process's. It returns
+ * whether more is to be done, with other numbers. */
+typedef bool rl_elsewhere_body(int descriptor, int room);
+
+/* If the process has no number left, the kernel closes what a datagram brings in the thread that takes it, which then waits as in close(2). A thread
+ * with a table of its own has room. The other files of the table therefore stay open a moment longer. Without such a thread it is done here. */
+bool rl_do_elsewhere(rl_elsewhere_body *body, int descriptor) __attribute__((visibility("hidden")));
+
 /* Closes the caller's end of a connection, for all processes that have it, with what is queued in it: see rl_drop. The second one
- * closes a listening socket with the connections that have not been accepted. */
-void rl_close_connection(int connection) __attribute__((visibility("hidden")));
+ * closes a listening socket with the connections that have not been accepted. The first returns whether descriptors were queued, which
+ * cost the caller much more than the rest does. */
+bool rl_close_connection(int connection) __attribute__((visibility("hidden")));
 void rl_close_listener(int listener) __attribute__((visibility("hidden")));
 
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */

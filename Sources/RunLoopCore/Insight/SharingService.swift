@@ -226,7 +226,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     private func receive(_ peer: SharingPeerPointer) -> SharingRequest? {
         var request = SharingRequest()
         let length = withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { descriptors in
-            let datagram = rl_message_receive(
+            let datagram = rl_message_take(
                 peer.pointee.descriptor, &request.bytes, MemoryLayout.size(ofValue: request.bytes) - 1, descriptors.baseAddress!)
             rl_drop_all(descriptors.baseAddress, datagram.descriptors)
             return datagram.is_cut || datagram.descriptors > 0 ? 0 : datagram.length

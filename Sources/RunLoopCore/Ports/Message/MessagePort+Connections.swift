@@ -28,12 +28,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var user: uid_t = 0
         var owner: pid_t = 0
         guard rl_peer(connection, &user, &owner), user == geteuid() else {
-            rl_close_connection(connection)
+            closeDescriptorLocked(connection)
             return .refused(user: user, process: owner)
         }
         // The process keeps descriptors for its other work, however many peers there are.
         guard pointee.local.connectionCount < rl_most_connections() else {
-            rl_close_connection(connection)
+            closeDescriptorLocked(connection)
             return .crowded
         }
         let place = freePlaceLocked()
@@ -123,6 +123,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         return place
     }
 
+    /// With descriptors in its queue it costs this process more than the peer, and counts for several steps of a pass.
+    private func closeDescriptorLocked(_ connection: Int32) {
+        if rl_close_connection(connection) { pointee.local.closingCost += 15 }
+    }
+
     @inline(never)
     func closeLocked(_ place: Int) {
         let connection = pointee.local.connections![place]
@@ -130,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // First out of the set: another process may have the file too, and then closing would leave it there.
         if rl_socket_cookie(connection.descriptor) == connection.cookie {
             _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
-            rl_close_connection(connection.descriptor)
+            closeDescriptorLocked(connection.descriptor)
         }
         pointee.local.connectionCount -= 1
         forgetRepliesLocked(place)

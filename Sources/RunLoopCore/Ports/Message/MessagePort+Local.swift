@@ -17,6 +17,8 @@ struct LocalEnd {
     var connections: UnsafeMutablePointer<MessageConnection>?
     var connectionCapacity = 0
     var connectionCount = 0
+    /// What closing connections has cost beyond the closing, in steps of a pass.
+    var closingCost = 0
     /// The first free place, which leads to the next; -1: there is none.
     var firstFree = -1
     /// Counts connections, to distinguish a late reply from one for a later connection at the same place.

@@ -74,6 +74,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             left -= 1
             lock()
             let step = stepLocked()
+            left -= pointee.local.closingCost
+            pointee.local.closingCost = 0
             unlock()
             switch step {
             case .idle: return nil
