@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -649,6 +651,56 @@ RL_TEST(those_who_asked_once_hold_so_much, "S-MSG-42",
     }
     RLRelease(source);
     RLRelease(port);
+    remove_own_directory();
+}
+
+static bool refuses_ioctl;
+int ioctl(int fd, unsigned long request, ...) {
+    if (refuses_ioctl) {
+        errno = EPERM;
+        return -1;
+    }
+    va_list rest;
+    va_start(rest, request);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    return (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+enum { HUGE_LENGTH = 200 << 20 };
+static RLDataRef reply_huge(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    (void)port, (void)msgid, (void)data;
+    return (RLDataRef)RLRetain(*(RLDataRef *)info);
+}
+RL_TEST(replies_that_are_taken_hold_nothing, "S-MSG-42 S-ARG-11",
+        "Replies that the peer has taken leave room for further ones, however long all of them are together, also where ioctl(2) is refused") {
+    use_own_directory();
+    void *bytes = calloc(1, HUGE_LENGTH);
+    RLDataRef huge = RLDataCreate(bytes, HUGE_LENGTH);
+    free(bytes);
+    RLMessagePortContext context = {.info = &huge};
+    RLMessagePortRef port = RLMessagePortCreateLocal("huge", reply_huge, &context, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    int raw = greet_raw("huge");
+    refuses_ioctl = true;
+    /* Together longer than the longest message. */
+    for (int i = 0; i < 9; i++) {
+        send_raw(raw, header_of(2, 1, 0), "");
+        expect_run("m", 60, true, HandledSource);
+        for (uint64_t got = 0; got < HUGE_LENGTH;) {
+            Header reply;
+            int memory;
+            ck_assert_int_eq(receive_raw(raw, &reply, &memory), sizeof reply);
+            ck_assert(reply.number == 0 || reply.kind == 4);
+            if (memory >= 0) got += reply.length;
+            close(memory);
+        }
+    }
+    close(raw);
+    RLRelease(source);
+    RLRelease(port);
+    RLRelease(huge);
     remove_own_directory();
 }
 
