@@ -127,6 +127,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     }
 
     /// The same for a timer that is in stores, and in no callback.
+    @inline(never)
     fileprivate func followInStores(_ loop: RunLoopPointer) {
         let former = pointee.instant
         follow(loop, isChange: true)
@@ -152,6 +153,9 @@ extension UnsafeMutablePointer where Pointee == Timer {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    @inline(never)
+    private func note(_ timer: TimerPointer, _ timers: inout GrowingArray<TimerPointer>) { timers.append(timer) }
+
     /// A clock was changed, the system's or the loop's own: computes the instants of the timers that go by it. Any thread, with no lock.
     func followClocks(_ clock: ManualClockPointer?) {
         guard pointee.followsClocks.load(ordering: .sequentiallyConsistent) else { return }
@@ -162,7 +166,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var timers = GrowingArray<TimerPointer>()
         var hasMembers = false
         pointee.followers.forEach { timer in
-            timers.append(timer)
+            note(timer, &timers)
             timer.forEachNode { if $0.pointee.isInBatch { hasMembers = true } }
         }
         // Members of a batch are put back in the order in which they stand there.
@@ -170,7 +174,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timers.free()
             forEachModeRecord { mode in
                 mode.pointee.timers.forEachMember {
-                    if $0.timer.followsClock { timers.append($0.timer) }
+                    if $0.timer.followsClock { note($0.timer, &timers) }
                     return true
                 }
             }
