@@ -43,7 +43,8 @@ static bool expand(const char *path, char *text) {
 
 /* Writes zeroes where the file system has no call to take room, see posix_fallocate(3). */
 static bool write_room(int file, size_t length) {
-    static const char zeroes[4096];
+    /* Nothing writes to it, but constants take their length of the library's file. */
+    static char zeroes[4096];
     size_t done = 0;
     while (done < length) {
         size_t part = length - done < sizeof zeroes ? length - done : sizeof zeroes;
