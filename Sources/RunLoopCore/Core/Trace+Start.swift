@@ -147,8 +147,7 @@ extension Trace {
         text.appendName(path)
         text.append(": ")
         if error == EEXIST { text.append("it is no trace, and is not replaced") } else { text.append(cString: strerror(error)) }
-        Log.line(&text)
-        text.free()
+        Log.line(text)
     }
 
     @inline(never)
@@ -157,8 +156,7 @@ extension Trace {
         text.append("RLTraceStart: ")
         text.appendName(path)
         text.append(" is the trace of a living process; this one's name ends with .", Int(getpid()))
-        Log.line(&text)
-        text.free()
+        Log.line(text)
     }
 
     // MARK: The environment

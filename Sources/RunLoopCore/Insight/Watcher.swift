@@ -308,8 +308,7 @@ private struct SlowCallout {
             text.append(": ")
             text.append(cString: trace.terminated())
         }
-        Log.line(&text)
-        text.free()
+        Log.line(text)
     }
 
     func free() { CRunLoopLinux.free(frames) }

@@ -39,27 +39,30 @@ enum Log {
         var text = TextBuffer()
         text.append(function)
         text.append(message)
-        line(&text)
-        text.free()
+        line(text)
     }
 
-    /// Passes a line to the handler. No lock is held while it runs, and none may be held by the caller. False if the line may not wait for room on
-    /// standard error and there is none.
+    /// Passes a line to the handler, and frees it, also if the handler ends the thread (S-LOOP-19). No lock is held while it runs, and none may be held
+    /// by the caller. False if the line may not wait for room on standard error and there is none.
     @discardableResult
-    static func line(_ text: inout TextBuffer, mayWait: Bool = true) -> Bool {
+    static func line(_ text: TextBuffer, mayWait: Bool = true) -> Bool {
+        var text = text
         process.pointee.logLock.lockWord()
         let handler = process.pointee.logHandler
         let info = process.pointee.logInfo
         process.pointee.logLock.unlockWord()
+        var isLogged = true
         if let handler {
-            callOutLogHandler(handler, text.terminated(), info)
+            var call = HandlerCall(handler: handler, line: text.terminated(), info: info)
+            callOutGuarded({ $0!.cast(to: HandlerCall.self).pointee.make() }, &call, { CRunLoopLinux.free($0) }, call.line)
         } else {
-            guard mayWait || rl_wait_ready(STDERR_FILENO, Int16(POLLOUT), 0) != 0 else { return false }
+            isLogged = mayWait || rl_wait_ready(STDERR_FILENO, Int16(POLLOUT), 0) != 0
             text.append("\n")
             // One write per line: lines of several threads and processes do not mix.
-            rl_write_line(STDERR_FILENO, text.bytes, text.count)
+            if isLogged { rl_write_line(STDERR_FILENO, text.bytes, text.count) }
         }
-        return true
+        text.free()
+        return isLogged
     }
 
     static func setHandler(_ handler: LogHandler?, _ info: UnsafeMutableRawPointer?) {
@@ -68,4 +71,12 @@ enum Log {
         process.pointee.logInfo = info
         process.pointee.logLock.unlockWord()
     }
+}
+
+private struct HandlerCall {
+    let handler: LogHandler
+    let line: UnsafeMutablePointer<CChar>
+    let info: UnsafeMutableRawPointer?
+
+    func make() { callOutLogHandler(handler, line, info) }
 }

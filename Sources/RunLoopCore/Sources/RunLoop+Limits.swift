@@ -142,11 +142,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             unlock()
             guard let told else { return }
-            var telling = LimitTelling(source: told.source, text: told.source.describe(told.limit))
-            withUnsafeMutablePointer(to: &telling) {
-                callOutGuarded({ Log.line(&$0!.cast(to: LimitTelling.self).pointee.text) }, $0, { $0!.cast(to: LimitTelling.self).end() }, $0)
-                $0.end()
-            }
+            // The handler may end the thread.
+            var text = told.source.describe(told.limit)
+            callOutGuarded({ Log.line($0!.cast(to: TextBuffer.self).pointee) }, &text, { $0!.cast(to: Source.self).release() }, told.source)
+            told.source.release()
         }
     }
 
@@ -155,18 +154,5 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.waits.isIdle { return }
         link.pointee.isWithdrawn = false
         pointee.waits.forget(link)
-    }
-}
-
-/// A line for the log handler, which may end its thread (S-LOOP-19), and the source that it is about, retained.
-private struct LimitTelling {
-    let source: SourcePointer
-    var text: TextBuffer
-}
-
-extension UnsafeMutablePointer where Pointee == LimitTelling {
-    fileprivate func end() {
-        pointee.text.free()
-        pointee.source.release()
     }
 }

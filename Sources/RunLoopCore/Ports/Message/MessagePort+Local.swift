@@ -159,8 +159,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             text.append(", name ")
             text.appendPrintable(name.bytes)
         }
-        Log.line(&text)
-        text.free()
+        Log.line(text)
     }
 
     // MARK: Name
