@@ -115,6 +115,7 @@ RL_TEST(the_log_handler_ends_the_thread, "S-LOOP-19 S-MSG-36 S-MSG-28",
     remove_own_directory();
 }
 
+#ifndef WITH_THREAD_SANITIZER /* It has a thread that sleeps all the time. */
 /* Waits for the thread that watches, and tells how often others than this thread have gone to sleep so far. */
 static long count_sleeps(void) {
     long sleeps = 0;
@@ -156,6 +157,7 @@ RL_TEST(the_thread_waits_once_it_can, "S-MSG-46",
     ck_assert_int_eq(after, before);
     kill_and_release(0, 2);
 }
+#endif
 
 static int count_sets(void) {
     int count = 0;
