@@ -847,6 +847,36 @@ RL_TEST(few_tries_for_a_watch, "S-KEV-19 S-KEV-16",
     remove_folder();
 }
 
+RL_TEST(a_child_loses_sources_that_wait_for_a_watch, "S-KEV-11 S-KEV-19",
+        "Sources of files that wait for a watch at a fork are invalid in the child where that gets none, which is logged once, and go on in the parent") {
+    static File files[4];
+    int valid = 0;
+    make_folder();
+    make_file(in_folder("a"));
+    for (int i = 0; i < 4; i++) {
+        make_file(numbered(i));
+        RLRetain(kept[i] = watch(&files[i], numbered(i), true, kRLNoteWrite | kRLNoteReplace));
+    }
+    set_watches_left(0);
+    /* One is watched. */
+    for (int i = 0; i < 3; i++) {
+        make_file(in_folder("new"));
+        ck_assert_int_eq(rename(in_folder("new"), numbered(i)), 0);
+        expect_seen(&files[i], kRLNoteReplace);
+    }
+    watches_in_child = 0;
+    pthread_atfork(before_fork, after_fork, after_fork);
+    ChildResult result = run_child(invalid_in_child, &valid);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    ck_assert_msg(lines_in(result.output, "invalid") == 1, "%s", result.output);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(RLSourceIsValid(kept[i]));
+        append(numbered(i));
+        run_until_seen(&files[i], kRLNoteWrite);
+    }
+    remove_folder();
+}
+
 static void wait_for_room(LoopThread *self) {
     File *own = self->data;
     watch(own, in_folder("a"), true, kRLNoteWrite | kRLNoteReplace);

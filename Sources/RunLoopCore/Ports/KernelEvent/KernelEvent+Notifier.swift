@@ -283,13 +283,14 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         }
     }
 
-    /// Until the body returns false.
-    private func forEachSource(_ body: (VnodePointer) -> Bool) {
+    /// Until the body returns false. It may take its source out of the lists.
+    func forEachSource(_ body: (VnodePointer) -> Bool) {
         var (source, others) = (pointee.unwatched, pointee.sources)
         while true {
             if source == nil { swap(&source, &others) }
-            guard let current = source, body(current) else { return }
+            guard let current = source else { return }
             source = current.pointee.next
+            guard body(current) else { return }
         }
     }
 }

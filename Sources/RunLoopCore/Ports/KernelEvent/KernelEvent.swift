@@ -180,13 +180,12 @@ extension KernelEvent {
         KernelEvents.shared.pointee.all.forEach { record in
             if record.pointee.filter.pointee.watched != nil && record.pointee.descriptor < 0 { record.lose() }
         }
-        var vnode = Notifier.shared.pointee.sources
-        while let current = vnode {
-            vnode = current.pointee.next
-            guard current.pointee.isLost else { continue }
+        Notifier.shared.forEachSource {
+            guard $0.pointee.isLost else { return true }
             // A source with a descriptor of its own looks at its file without a watch too.
-            let event = current.pointee.event
+            let event = $0.pointee.event
             if event.pointee.filter.pointee.tell == nil { event.lose() } else { event.closeVnode() }
+            return true
         }
     }
 
