@@ -89,6 +89,50 @@ RL_TEST(one_callback_at_a_time, "S-MSG-36",
     kill_and_release(4, 4);
 }
 
+enum { MANY = 100 };
+static RLMessagePortRef locals[MANY], many[MANY];
+static void make_many(RLMessagePortInvalidationCallBack called) {
+    for (int i = 0; i < MANY; i++) {
+        char word[16];
+        snprintf(word, sizeof word, "many%d", i);
+        locals[i] = RLMessagePortCreateLocal(port_name(word), NULL, NULL, NULL);
+        many[i] = RLMessagePortCreateRemote(port_name(word));
+        ck_assert_ptr_nonnull(many[i]);
+        RLMessagePortSetInvalidationCallBack(many[i], i == 0 ? wait_in_invalidation : called);
+    }
+}
+/* Those after the first one end while its callback is under way. */
+static void end_many(void) {
+    RLMessagePortInvalidate(locals[0]);
+    gate_wait(&is_called);
+    for (int i = 1; i < MANY; i++) RLMessagePortInvalidate(locals[i]);
+    gate_open(&may_return);
+    wait_until_count(&invalidations, MANY);
+    for (int i = 0; i < MANY; i++) {
+        while (RLGetRetainCount(many[i]) > 1) take_time(0.001);
+        RLRelease(many[i]);
+        RLRelease(locals[i]);
+    }
+}
+static int starts;
+static bool count_start(void) {
+    __atomic_add_fetch(&starts, 1, __ATOMIC_SEQ_CST);
+    return false;
+}
+RL_TEST(few_threads_for_many_ends, "S-MSG-36 S-THR-9",
+        "Ports that end while the library's thread is in an invalidation callback are all told, one at a time, without a new thread for each") {
+    make_many(note_alone);
+    hook_thread_starts(count_start);
+    end_many();
+    hook_thread_starts(NULL);
+    ck_assert_int_lt(count_of(&starts), MANY / 4);
+}
+RL_TEST(threads_that_end_lose_no_port, "S-MSG-36 S-LOOP-19",
+        "The same where each of the other callbacks ends its thread: all are told") {
+    make_many(end_in_invalidation);
+    end_many();
+}
+
 static int lines;
 static void end_library_thread(const char *line, void *info) {
     (void)line;

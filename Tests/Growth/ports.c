@@ -4,6 +4,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,6 +158,43 @@ EACH_OF_FEW(message_port_life, 80) {
     for (long i = 0; i < n; i++) RLMessagePortInvalidate((RLMessagePortRef)kept[i]);
     counted_end();
     release_kept(n);
+}
+
+static pthread_mutex_t are_ended = PTHREAD_MUTEX_INITIALIZER;
+static sem_t told;
+
+static void peer_ended(RLMessagePortRef port, void *info) {
+    (void)port;
+    (void)info;
+    /* The first one waits here for the ends of the others. */
+    pthread_mutex_lock(&are_ended);
+    pthread_mutex_unlock(&are_ended);
+    sem_post(&told);
+}
+
+/* Peers that end at once, beside as many that live on. */
+EACH_OF_FEW(message_ports_end, 40) {
+    char name[64];
+    RLMessagePortRef *remotes = malloc(sizeof(RLMessagePortRef) * (size_t)(2 * n));
+    for (long i = 0; i < 2 * n; i++) {
+        snprintf(name, sizeof name, "growth.%d.%ld", (int)getpid(), i);
+        kept[i] = RLMessagePortCreateLocal(name, reply, NULL, NULL);
+        remotes[i] = RLMessagePortCreateRemote(name);
+        require(remotes[i] != NULL, "a remote port");
+        RLMessagePortSetInvalidationCallBack(remotes[i], peer_ended);
+    }
+    sem_init(&told, 0, 0);
+    pthread_mutex_lock(&are_ended);
+    for (long i = n; i < 2 * n; i++) RLMessagePortInvalidate((RLMessagePortRef)kept[i]);
+    counted();
+    pthread_mutex_unlock(&are_ended);
+    for (long i = 0; i < n; i++) sem_wait(&told);
+    counted_end();
+    for (long i = 0; i < n; i++) RLMessagePortInvalidate((RLMessagePortRef)kept[i]);
+    for (long i = 0; i < n; i++) sem_wait(&told);
+    for (long i = 0; i < 2 * n; i++) RLRelease(remotes[i]);
+    free(remotes);
+    release_kept(2 * n);
 }
 
 BESIDE_IDLE_FEW(message_ports_by_name, 80) {

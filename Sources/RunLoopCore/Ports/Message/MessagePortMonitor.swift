@@ -8,8 +8,9 @@ import Synchronization
 ///
 /// If there is no descriptor or no room in the kernel for a port, the thread checks all ports ten times a second, and each time tries again.
 ///
-/// The client's functions, which may take long, are called for one port at a time, by the thread that found its end. It hands the watch over to a new
-/// thread before that; without one the other ports wait.
+/// The client's functions, which may take long, are called for one port at a time, by a thread that found its end. It hands the watch over to a new
+/// thread before that; without one the other ports wait. Of those that end meanwhile the new thread takes note, and the one that calls goes on with
+/// them: so however many end at once, each costs the same, and few threads are made.
 ///
 /// Ports come while the thread is about to end, and the client's functions that it calls may end it or fork. So the thread decides under
 /// the lock whether it goes on, and the set is closed under the lock as well: at any time there is one set at most, which a child of `fork`
@@ -20,16 +21,16 @@ struct MessagePortMonitor {
     private var set: EpollSet
     /// The ports, without references: an invalid one leaves before it dies.
     private var ports: WordSet
+    /// Those of them that were found to have ended, and wait for their call: the set does not report them again.
+    private var ended: WordSet
     /// How many of them are not in `set`.
     private var polled: UInt32
     /// Counts the threads. One that does not find its own number here watches nothing any more.
     private var thread: UInt32
-    /// The number of the thread that calls the client's functions, or had it when it began; 0: none does.
+    /// The number of the thread that calls the client's functions, or goes on with the next port; 0: none does.
     private var calling: UInt32
     /// Whether there is a thread, or one on its way.
     private var hasThread: Bool
-    /// Another port was found to have ended meanwhile, which the set does not report again.
-    private var hasMissed: Bool
 
     /// Any thread. Where the client's function ended the thread and no other one could be made, this tries again.
     static func watch(_ port: MessagePortPointer) {
@@ -44,6 +45,7 @@ struct MessagePortMonitor {
         MessagePortTable.lock()
         MessagePortTable.shared.pointee.monitor.add(port)
         MessagePortTable.shared.pointee.monitor.arm(port)
+        MessagePortTable.shared.pointee.monitor.rouseForEnded()
         unlockWatched()
     }
 
@@ -123,23 +125,50 @@ struct MessagePortMonitor {
 
     /// Has the set report the connection once more: its end, and what comes while replies are late. Nothing if the set does not have it, or there is
     /// no such port any more.
-    private mutating func arm(_ port: MessagePortPointer) {
-        guard ports.find(UInt(bitPattern: port), isKeyed: false) != 0, !isPolled(port) else { return }
+    private mutating func arm(_ port: MessagePortPointer) { _ = check(port, reads: false) }
+
+    /// Whether a watched port has late replies to be read, if that is asked: then with a hold on its memory. If it has ended it is to be called;
+    /// any other one the set reports once more. A port gets no reference: its last release is to be the client's.
+    @inline(never)
+    private mutating func check(_ port: MessagePortPointer, reads: Bool) -> Bool {
+        guard ports.find(UInt(bitPattern: port), isKeyed: false) != 0 else { return false }
         port.lock()
-        // An invalid one is about to be forgotten.
-        if port.isValid && !waitsForCall(port) { _ = MessagePortMonitor.tell(set, EPOLL_CTL_MOD, port) }
-        port.unlock()
+        defer { port.unlock() }
+        // An invalid one is about to be forgotten. While it is valid its connection is open.
+        guard port.isValid else { return false }
+        if port.hasEndedLocked {
+            noteEnded(port)
+        } else if reads && port.hasLateReplies && rl_is_readable(port.pointee.remote.connection) {
+            port.holdMemory()
+            return true
+        } else if !isPolled(port) {
+            _ = MessagePortMonitor.tell(set, EPOLL_CTL_MOD, port)
+        }
+        return false
     }
 
-    /// Whether the port has ended while the functions of another one are called. The port's lock is held.
-    private mutating func waitsForCall(_ port: MessagePortPointer) -> Bool {
-        guard calling != 0, port.hasEndedLocked else { return false }
-        hasMissed = true
-        return true
+    private mutating func noteEnded(_ port: MessagePortPointer) {
+        if ended.find(UInt(bitPattern: port), isKeyed: false) == 0 { ended.insert(UInt(bitPattern: port), isKeyed: false) }
+    }
+
+    /// Whether the thread of that number may call the client's functions, and there is a port to do it for.
+    private func hasCall(_ number: UInt32) -> Bool { !ended.isEmpty && (calling == 0 || calling == number) }
+
+    /// The next port to call the client's functions for, with a hold on its memory.
+    private mutating func takeEnded(_ number: UInt32) -> MessagePortPointer? {
+        guard hasCall(number), let port = MessagePortPointer(bitPattern: ended.last) else { return nil }
+        _ = ended.remove(UInt(bitPattern: port), isKeyed: false)
+        port.holdMemory()
+        return port
+    }
+
+    private func rouseForEnded() {
+        if !ended.isEmpty { rouse() }
     }
 
     private mutating func remove(_ port: MessagePortPointer) {
         guard ports.remove(UInt(bitPattern: port), isKeyed: false) != 0 else { return }
+        _ = ended.remove(UInt(bitPattern: port), isKeyed: false)
         if isPolled(port) && polled > 0 { polled -= 1 }
         port.lock()
         set.unregister(port.pointee.remote.connection)
@@ -166,35 +195,58 @@ struct MessagePortMonitor {
         return hasThread
     }
 
-    /// The thread. Signals are blocked in it.
+    /// The thread. Signals are blocked in it. Before it calls the client's functions it takes all that the set reports.
     private static func run(_ number: UInt32) {
         var token: UInt64 = 0
         while true {
             MessagePortTable.lock()
-            guard MessagePortTable.shared.pointee.monitor.goesOn(number) else { return MessagePortTable.unlock() }
+            guard MessagePortTable.shared.pointee.monitor.isNeeded(number) else { return unlockWatched() }
             // The program may have closed numbers that are not its own.
             if token == EpollSet.lostToken { MessagePortTable.shared.pointee.monitor.set.forget() }
-            let polls = MessagePortTable.shared.pointee.monitor.mustPoll()
+            var port = MessagePortTable.shared.pointee.monitor.take(token, number)
+            let polls = port == nil && MessagePortTable.shared.pointee.monitor.mustPoll()
+            if polls { port = MessagePortTable.shared.pointee.monitor.checkAll() }
+            let hasCall = MessagePortTable.shared.pointee.monitor.hasCall(number)
             let set = MessagePortTable.shared.pointee.monitor.set
-            let port = findToLookAtLocked(token, MessagePortTable.shared.pointee.monitor.takeMissed() || polls)
             MessagePortTable.unlock()
             token = 0
             if let port {
                 look(port, number)
             } else if polls {
+                if hasCall { continue }
                 var pause = timespec(nanoseconds: Clock.retryDelay)
                 rl_sys_nanosleep(&pause)
-            } else if case .ready(let ready, _) = set.wait(until: Clock.never) {
+            } else if case .ready(let ready, _) = set.wait(until: hasCall ? nil : Clock.never) {
                 token = ready
             }
         }
     }
 
-    /// Whether all ports are to be looked at: some have ended while a client's function was under way, and now none is.
-    private mutating func takeMissed() -> Bool {
-        guard hasMissed && calling == 0 else { return false }
-        hasMissed = false
-        return true
+    /// Whether the thread of that number has anything to do: it watches, or it has returned from the client's functions and there is another
+    /// port to call them for.
+    private mutating func isNeeded(_ number: UInt32) -> Bool {
+        if calling == number {
+            if thread != number && !ended.isEmpty { return true }
+            calling = 0
+        }
+        return goesOn(number)
+    }
+
+    /// The port with the token that the set has reported, if it has late replies; without a token one that has ended. A token is the address that
+    /// a port had; by now its memory may be another's.
+    private mutating func take(_ token: UInt64, _ number: UInt32) -> MessagePortPointer? {
+        guard let reported = MessagePortPointer(bitPattern: UInt(token)) else { return takeEnded(number) }
+        return check(reported, reads: true) ? reported : nil
+    }
+
+    /// Looks for the ends of all ports, up to one that has late replies.
+    @inline(never)
+    private mutating func checkAll() -> MessagePortPointer? {
+        var index = 0
+        while let port = MessagePortPointer(bitPattern: ports.word(from: &index)) {
+            if check(port, reads: true) { return port }
+        }
+        return nil
     }
 
     /// Whether the thread of that number is to watch on. If it is the one that watches and there is nothing left, it gives that up.
@@ -205,33 +257,6 @@ struct MessagePortMonitor {
         hasThread = false
         closeIfUnused()
         return false
-    }
-
-    /// A watched port whose peer is gone or that has late replies, with a hold on its memory: the one with that token, or any. A token is the
-    /// address that a port had; by now its memory may be another's.
-    private static func findToLookAtLocked(_ token: UInt64, _ isAny: Bool) -> MessagePortPointer? {
-        let reported = MessagePortPointer(bitPattern: UInt(token))
-        if !isAny, let reported, isToLookAtLocked(reported) { return reported }
-        // Another thread has read what the set has reported, or it is found now.
-        if let reported { MessagePortTable.shared.pointee.monitor.arm(reported) }
-        guard isAny, let found = MessagePortTable.shared.pointee.ports.first(where: { isToLookAtLocked($0) }) else { return nil }
-        // There may be more.
-        MessagePortTable.shared.pointee.monitor.hasMissed = true
-        return found
-    }
-
-    /// A port gets no reference: its last release is to be the client's.
-    @inline(never)
-    private static func isToLookAtLocked(_ port: MessagePortPointer) -> Bool {
-        guard MessagePortTable.shared.pointee.monitor.ports.find(UInt(bitPattern: port), isKeyed: false) != 0 else { return false }
-        port.lock()
-        defer { port.unlock() }
-        // While it is valid its connection is open.
-        guard port.isValid, !MessagePortTable.shared.pointee.monitor.waitsForCall(port),
-            port.hasEndedLocked || port.hasLateReplies && rl_is_readable(port.pointee.remote.connection)
-        else { return false }
-        port.holdMemory()
-        return true
     }
 
     /// Calls the client if the port ends.
@@ -260,8 +285,8 @@ struct MessagePortMonitor {
     }
 
     private mutating func beginCall(_ port: MessagePortPointer, _ number: UInt32) -> Bool {
-        guard calling == 0 else {
-            hasMissed = true
+        guard calling == 0 || calling == number else {
+            if ports.find(UInt(bitPattern: port), isKeyed: false) != 0 { noteEnded(port) }
             return false
         }
         calling = number
@@ -275,20 +300,20 @@ struct MessagePortMonitor {
         return true
     }
 
-    /// They have returned, or one of them ends the thread: then another one takes its place, and a port that is still valid is watched again.
-    fileprivate static func endCall(_ look: PeerLook, endsThread: Bool) {
+    /// One of them ends the thread: then another one takes its place, and a port that is still valid is watched again.
+    fileprivate static func threadEnds(_ look: PeerLook) {
         MessagePortTable.lock()
-        MessagePortTable.shared.pointee.monitor.endCall(look.thread, look.port, endsThread)
+        MessagePortTable.shared.pointee.monitor.threadEnds(look.thread, look.port)
         unlockWatched()
     }
 
-    private mutating func endCall(_ number: UInt32, _ port: MessagePortPointer?, _ endsThread: Bool) {
-        if endsThread && goesOn(number) { hasThread = false }
+    private mutating func threadEnds(_ number: UInt32, _ port: MessagePortPointer?) {
+        if goesOn(number) { hasThread = false }
         if let port { add(port) }
         // In a child of `fork` it was not begun.
         guard calling == number else { return }
         calling = 0
-        if hasMissed { rouse() }
+        rouseForEnded()
     }
 
     /// In the child of `fork` there is no such thread, or it is the forking one, which finds another number.
@@ -296,6 +321,7 @@ struct MessagePortMonitor {
         calling = 0
         guard hasThread || !ports.isEmpty else { return }
         ports.removeAll()
+        ended.removeAll()
         polled = 0
         thread &+= 1
         hasThread = false
@@ -309,7 +335,6 @@ private struct PeerLook {
     var port: MessagePortPointer?
     /// And with a reference.
     var isRetained = false
-    var calls = false
     let thread: UInt32
 }
 
@@ -320,11 +345,9 @@ extension UnsafeMutablePointer where Pointee == PeerLook {
             MessagePortMonitor.watchFurther(port)
         } else if port.tryRetain() {
             pointee.isRetained = true
-            pointee.calls = MessagePortMonitor.beginCall(port, pointee.thread)
-            if pointee.calls { port.connectionEnded() }
+            if MessagePortMonitor.beginCall(port, pointee.thread) { port.connectionEnded() }
         }
         release()
-        if pointee.calls { MessagePortMonitor.endCall(pointee, endsThread: false) }
     }
 
     /// Once, also if what the release of the port calls ends the thread: then the memory is kept for ever.
@@ -336,7 +359,7 @@ extension UnsafeMutablePointer where Pointee == PeerLook {
     }
 
     fileprivate func threadEnds() {
-        MessagePortMonitor.endCall(pointee, endsThread: true)
+        MessagePortMonitor.threadEnds(pointee)
         release()
     }
 }
