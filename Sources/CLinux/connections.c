@@ -85,7 +85,7 @@ long rl_most_connections(void) {
 /* How many descriptors the next datagram brought; -1 at the end of the queue. */
 static int take_datagram(int connection, int *descriptors) {
     char byte;
-    rl_datagram datagram = rl_message_receive(connection, &byte, sizeof byte, descriptors);
+    rl_datagram datagram = rl_message_take_here(connection, &byte, sizeof byte, descriptors);
     if (datagram.length < 0) return -1;
     if (datagram.has_credentials) return datagram.descriptors;
     rl_drop_all(descriptors, datagram.descriptors);

@@ -138,31 +138,52 @@ static bool has_numbers(void) {
     return true;
 }
 
-/* What comes into the thread's own table is closed by its end. */
+/* Of a peer that closed its end with something unread the kernel tells once, before what the peer had sent. */
+static rl_datagram receive_past_reset(int socket, void *bytes, size_t capacity, int *descriptors, int flags) {
+    rl_datagram result = receive(socket, bytes, capacity, descriptors, NULL, NULL, flags);
+    if (result.length < 0 && errno == ECONNRESET) result = receive(socket, bytes, capacity, descriptors, NULL, NULL, flags);
+    return result;
+}
+
+rl_datagram rl_message_take_here(int socket, void *bytes, size_t capacity, int *descriptors) {
+    return receive_past_reset(socket, bytes, capacity, descriptors, 0);
+}
+
+/* What comes into the thread's own table is closed by its end. True if nothing could be taken. */
 static bool take_away(int connection, int room) {
     int descriptors[RL_MAX_DESCRIPTORS];
     char byte;
-    const rl_datagram taken = rl_message_receive(connection, &byte, sizeof byte, descriptors);
+    const rl_datagram taken = rl_message_take_here(connection, &byte, sizeof byte, descriptors);
     if (room == 0) rl_drop_all(descriptors, taken.descriptors);
-    return false;
+    return taken.length < 0;
 }
 
-/* A look gives further references to the files, so that neither the end of those nor the taking of the datagram is the last close of any. */
+/* A look gives further references to the files, so that neither the end of those nor the taking of the datagram is the last close of any. What was
+ * looked at and cannot be taken did not come: it may be there again. */
 rl_datagram rl_message_take_whole(int socket, void *bytes, size_t capacity, int *descriptors) {
-    rl_datagram next = receive(socket, bytes, capacity, descriptors, NULL, NULL, MSG_PEEK);
-    if (next.lost_descriptors)
+    rl_datagram next = receive_past_reset(socket, bytes, capacity, descriptors, MSG_PEEK);
+    struct msghdr nothing = {0};
+    if (next.lost_descriptors) {
         while (next.descriptors > 0) rl_sys_close(descriptors[--next.descriptors]);
-    else if (next.length >= 0)
-        rl_sys_recvfrom(socket, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+    } else if (next.length >= 0 && rl_sys_recvmsg(socket, &nothing, MSG_DONTWAIT) < 0 &&
+               (errno != ECONNRESET || rl_sys_recvmsg(socket, &nothing, MSG_DONTWAIT) < 0)) {
+        const int error = errno;
+        rl_drop_all(descriptors, next.descriptors);
+        next = (rl_datagram){.length = -1};
+        errno = error;
+    }
     return next;
 }
 
 rl_datagram rl_message_take(int socket, void *bytes, size_t capacity, int *descriptors) {
     const bool has_room = has_numbers();
-    rl_datagram taken = has_room ? rl_message_receive(socket, bytes, capacity, descriptors)
+    rl_datagram taken = has_room ? rl_message_take_here(socket, bytes, capacity, descriptors)
                                  : rl_message_take_whole(socket, bytes, capacity, descriptors);
     if (taken.descriptors > 0) take_numbers();
-    if (taken.lost_descriptors && !has_room) rl_do_elsewhere(take_away, socket);
+    if (taken.lost_descriptors && !has_room && rl_do_elsewhere(take_away, socket)) {
+        taken = (rl_datagram){.length = -1};
+        errno = ECONNABORTED;
+    }
     return taken;
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -193,6 +194,143 @@ RL_TEST(a_pass_closes_few_such_connections, "S-MSG-42",
         close(fds[i]);
     }
     close(file);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+/* A peer's end that is closed before a call of the library that takes what the peer sent, or looks at it. A thread that asks may have a table of its
+ * own, where closing is not closing: another thread does it. */
+typedef struct Ending {
+    int raw;
+    Gate asked, is_over;
+} Ending;
+static Ending *ending;
+static int calls_left, receives;
+static void *end_peer(void *argument) {
+    Ending *self = argument;
+    gate_wait(&self->asked);
+    close(self->raw);
+    gate_open(&self->is_over);
+    return NULL;
+}
+static bool end_before_a_call(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number != SYS_recvmsg && number != SYS_recvfrom) return false;
+    __atomic_add_fetch(&receives, 1, __ATOMIC_RELAXED);
+    if (__atomic_sub_fetch(&calls_left, 1, __ATOMIC_RELAXED) == 0) {
+        gate_open(&ending->asked);
+        gate_wait(&ending->is_over);
+    }
+    return false;
+}
+
+/* Whether there were so many calls. */
+static bool serves_who_ends_before_call(int call, bool has_numbers) {
+    Ending self = {.asked = GATE_INITIALIZER, .is_over = GATE_INITIALIZER};
+    pthread_t thread;
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC), seen;
+    ending = &self;
+    self.raw = greet_raw("ends");
+    send_raw(self.raw, header_of(2, 7, 0), "");
+    for (service.calls = 0; service.calls == 0;) RLRunInMode("m", 0.01, true);
+    if (!has_numbers) give(self.raw, header_of(2, 0, 0), lingering_socket(600));
+    send_raw(self.raw, header_of(2, 0, 0), "");
+    send_raw(self.raw, header_of(99, 0, 0), "");
+    for (int i = 0; i < 5; i++) send_memory(self.raw, header_of(2, 0, 5), file);
+    close(file);
+    give(self.raw, header_of(2, 0, 0), lingering_socket(600));
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_peer, &self), 0);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (!has_numbers) no_more_descriptors();
+    calls_left = call;
+    hook_system_calls(end_before_a_call);
+    do {
+        seen = receives;
+        RLRunInMode("m", 0, true);
+    } while (receives != seen);
+    hook_system_calls(NULL);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const bool had_call = gate_is_open(&self.is_over);
+    gate_open(&self.asked);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(service.calls, 2);
+    return had_call;
+}
+RL_TEST(a_peer_ends_before_any_call, "S-MSG-24 S-MSG-42 S-MSG-54",
+        "A peer that leaves a reply unread and ends before any call that takes what it sent: each message is served once, and no socket behind it holds the loop") {
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "ends", "m");
+    /* So few that the library looks at what it takes. */
+    struct rlimit limit, few;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few = limit;
+    few.rlim_cur = 256;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    log_capture();
+    for (int has_numbers = 0; has_numbers < 2; has_numbers++) {
+        int call = 1;
+        while (serves_who_ends_before_call(call, has_numbers)) call++;
+        ck_assert_int_gt(call, 8);
+    }
+    setrlimit(RLIMIT_NOFILE, &limit);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static bool refuse_recvfrom(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_recvfrom) return false;
+    errno = EPERM;
+    *result = -1;
+    return true;
+}
+RL_TEST(what_is_looked_at_is_taken_by_the_same_call, "S-MSG-24", "A filter that refuses recvfrom(2) and permits recvmsg(2) leaves each message served once") {
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "taken", "m");
+    int raw = greet_raw("taken");
+    hook_system_calls(refuse_recvfrom);
+    for (int i = 0; i < 3; i++) send_raw(raw, header_of(2, 0, 0), "");
+    while (service.calls < 3) RLRunInMode("m", 0.01, true);
+    for (int i = 0; i < 3; i++) RLRunInMode("m", 0, true);
+    hook_system_calls(NULL);
+    ck_assert_int_eq(service.calls, 3);
+    close(raw);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static bool refuse_taking(long number, const long argument[6], long *result) {
+    if (number != SYS_recvmsg || argument[2] & MSG_PEEK) return false;
+    errno = EPERM;
+    *result = -1;
+    return true;
+}
+RL_TEST(what_cannot_be_taken_is_not_served, "S-MSG-54",
+        "Where a message can be looked at but not taken the connection ends, and the message, which would be there again, is not served") {
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "refused", "m");
+    log_capture();
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        int raw = greet_raw("refused");
+        struct rlimit limit;
+        RLRunInMode("m", 0, true);
+        ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        if (is_lost)
+            give(raw, header_of(2, 0, 0), lingering_socket(0));
+        else
+            send_raw(raw, header_of(2, 0, 0), "");
+        if (is_lost) no_more_descriptors();
+        hook_system_calls(refuse_taking);
+        while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
+        hook_system_calls(NULL);
+        setrlimit(RLIMIT_NOFILE, &limit);
+        close(raw);
+    }
+    ck_assert_int_eq(service.calls, 0);
     RLMessagePortInvalidate(port);
     RLRelease(port);
     remove_own_directory();

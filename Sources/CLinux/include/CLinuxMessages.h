@@ -50,6 +50,9 @@ ssize_t rl_send_with_descriptors(int socket, const void *head, size_t head_lengt
 rl_datagram rl_message_receive(int socket, void *bytes, size_t capacity, int *descriptors)
     __attribute__((visibility("hidden")));
 
+/* The same for a connection, where the end of a peer that left something unread is no error: what it had sent comes, then the end. */
+rl_datagram rl_message_take_here(int socket, void *bytes, size_t capacity, int *descriptors) __attribute__((visibility("hidden")));
+
 /* The same for a connection that one thread at a time reads, of a peer that is not trusted. If the process may have too few numbers left for what
  * the datagram brings, none of it comes, and the caller does not wait as in close(2) for what lingers in it. */
 rl_datagram rl_message_take(int socket, void *bytes, size_t capacity, int *descriptors) __attribute__((visibility("hidden")));

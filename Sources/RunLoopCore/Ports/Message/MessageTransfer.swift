@@ -121,11 +121,7 @@ struct IncomingMessage {
     ) -> Incoming {
         withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(RL_MAX_DESCRIPTORS)) { room in
             let descriptors = room.baseAddress!
-            var datagram = rl_message_take(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
-            // The other end was closed with something unread in it; what it had sent before comes with the next calls.
-            if datagram.length < 0 && rl_errno() == ECONNRESET {
-                datagram = rl_message_take(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
-            }
+            let datagram = rl_message_take(socket, scratch, WireHeader.size + WireHeader.inlineLimit, descriptors)
             if datagram.length < 0 { return rl_errno() == EAGAIN ? .nothing : rl_errno() == ENOMEM ? .later : .ended }
             if datagram.length == 0 && datagram.descriptors == 0 { return .ended }
             return decode(datagram, scratch, descriptors, by: receiver, &partial, &held)
