@@ -94,7 +94,7 @@ ssize_t rl_receive_with_descriptors(int descriptor, bool is_local, void *bytes, 
         return count < 0 ? -errno : count;
     }
     int all[RL_MAX_DESCRIPTORS];
-    rl_datagram taken = rl_message_receive(descriptor, bytes, capacity, all);
+    rl_datagram taken = is_local ? rl_message_take_here(descriptor, bytes, capacity, all) : rl_message_receive(descriptor, bytes, capacity, all);
     int error = errno;
     memset(received, 0, sizeof *received);
     if (taken.length < 0) return -error;

@@ -375,6 +375,24 @@ RL_TEST(pidfds_of_senders_are_closed, "S-SOCK-69 S-SOCK-25",
     ck_assert_int_eq(count_descriptors(), before);
 }
 
+RL_TEST(records_with_descriptors_before_a_reset, "S-SOCK-26 S-SOCK-69",
+        "What the peer sent before it closed with a record unread is received before the end, also with its descriptors") {
+    static Socket from, to;
+    char byte = 'x';
+    int ends[2], sent = STDIN_FILENO, got;
+    make_sockets(SOCK_SEQPACKET, ends);
+    socket_make(&to, ends[0], kRLSocketReadCallBack);
+    socket_make(&from, ends[1], kRLSocketReadCallBack);
+    ck_assert_int_eq(send(ends[0], "unread", 6, 0), 6);
+    ck_assert_int_eq(RLSocketSendDescriptors(from.socket, &byte, 1, &sent, 1), 1);
+    RLSocketInvalidate(from.socket);
+    RLSocketAncillary record = {.descriptors = &got, .room = 1};
+    ck_assert_int_eq(RLSocketReceive(to.socket, &byte, 1, &record), 1);
+    ck_assert_uint_eq(record.count, 1);
+    close(got);
+    ck_assert_int_eq(RLSocketReceive(to.socket, &byte, 1, &record), 0);
+}
+
 RL_TEST(pidfds_take_no_room, "S-SOCK-69", "As many descriptors as go, credentials, and a pidfd of the sender that the client has asked for, come together") {
     static Socket from, to;
     char byte = 'x';
