@@ -285,9 +285,11 @@ extension UnsafeMutablePointer where Pointee == Notifier {
 
     /// Until the body returns false. It may take its source out of the lists.
     func forEachSource(_ body: (VnodePointer) -> Bool) {
-        var (source, others) = (pointee.unwatched, pointee.sources)
+        var source = pointee.unwatched
+        var others = pointee.sources
         while true {
-            if source == nil { swap(&source, &others) }
+            // Without a generic function, for which a child of `fork` would need the runtime.
+            if source == nil { (source, others) = (others, nil) }
             guard let current = source else { return }
             source = current.pointee.next
             guard body(current) else { return }
