@@ -7,8 +7,11 @@ import runloop_asyncio as runloop
 
 
 async def main():
+    ticked = asyncio.Event()
+
     def tick(timer):
         print("run loop: tick")
+        ticked.set()
         tick.count += 1
         if tick.count == 3:
             timer.invalidate()
@@ -19,7 +22,7 @@ async def main():
         loop = runloop.current()
         worker = threading.Thread(target=runloop.perform, args=(lambda: print("run loop: from a thread"), loop))
         worker.start()
-        await asyncio.sleep(0.01)
+        await ticked.wait()
         print("asyncio: a task goes on")
         print("asyncio: the run has", (await host.finished()).name.lower())
         worker.join()
