@@ -93,8 +93,9 @@ extension Trace {
         rl_set_tracing(false)
         let memory = shared.pointee.memory.load(ordering: .relaxed)!
         let header = memory.assumingMemoryBound(to: rl_trace_header.self)
-        header.pointee.end_stamp = stamp()
-        header.pointee.end_time = Clock.now()
+        let end = moment()
+        header.pointee.end_stamp = end.stamp
+        header.pointee.end_time = end.time
         let length = shared.pointee.length
         taken?.pointee = rl_trace_take(memory, length)
         rl_trace_forget(memory, length)
@@ -120,6 +121,24 @@ extension Trace {
         shared.pointee.state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).original
     }
 
+    /// A stamp and the monotonic clock at nearly the same time. If the thread is stopped between the two readings they lie far apart, so
+    /// the closest of a few tries is taken.
+    @inline(never)
+    private static func moment() -> (stamp: UInt64, time: Int64) {
+        var closest = UInt64.max
+        var found: (stamp: UInt64, time: Int64) = (0, 0)
+        for _ in 0..<4 {
+            let before = stamp()
+            let time = Clock.now()
+            let distance = stamp() &- before
+            if distance <= closest {
+                closest = distance
+                found = (before, time)
+            }
+        }
+        return found
+    }
+
     private static func header(ringCount: Int) -> rl_trace_header {
         var header = rl_trace_header()
         header.header_size = UInt32(MemoryLayout<rl_trace_header>.size)
@@ -134,8 +153,9 @@ extension Trace {
         header.names_size = UInt64(namesSize)
         header.rings_offset = UInt64(ringsOffset)
         header.ring_stride = UInt64(ringStride)
-        header.start_stamp = stamp()
-        header.start_time = Clock.now()
+        let start = moment()
+        header.start_stamp = start.stamp
+        header.start_time = start.time
         header.start_wall = Clock.read(CLOCK_REALTIME)
         return header
     }
