@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "CLinux.h"
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
@@ -111,22 +112,31 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
     return receive(socket, bytes, capacity, descriptors, address, address_length, 0);
 }
 
-/* The tick of the clock in which there were numbers enough, and how often that was asked in vain. Relaxed: threads at most ask once more. */
+/* A number for the present few milliseconds, and without a system call where the processor has a counter with a steady rate. */
+static uint64_t tick_of_now(void) {
+    static uint64_t counts;
+    uint64_t tick = __atomic_load_n(&counts, __ATOMIC_RELAXED);
+    if (tick == 0) __atomic_store_n(&counts, tick = 8 * rl_counts_of_moment(), __ATOMIC_RELAXED);
+    if (tick > 8) return rl_order_of_time() / tick;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The tick in which there were numbers enough, and how often that was asked in vain. Relaxed: threads at most ask once more. */
 static uint64_t roomy_tick;
 static uint32_t asked;
 
 static void take_numbers(void) { __atomic_store_n(&roomy_tick, 0, __ATOMIC_RELAXED); }
 
-/* Whether the process may have the numbers of a datagram, and twice as many for what the program opens until the clock's next tick, for which the
+/* Whether the process may have the numbers of a datagram, and twice as many for what the program opens until the next tick, for which the
  * answer holds unless peers take numbers. It costs several looks at a datagram: where messages are rare none is made. Kernels before 6.2 do not
  * tell how many files are open. */
 static bool has_numbers(void) {
     enum { LOOKS = 8 };
-    struct timespec now;
     struct stat folder;
     struct rlimit limit;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const uint64_t tick = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    const uint64_t tick = tick_of_now();
     if (__atomic_load_n(&roomy_tick, __ATOMIC_RELAXED) == tick) return true;
     static uint64_t last;
     if (__atomic_exchange_n(&last, tick, __ATOMIC_RELAXED) != tick) __atomic_store_n(&asked, 0, __ATOMIC_RELAXED);
