@@ -26,7 +26,7 @@ int rl_stop_exceptions(int version, int actions, uint64_t kind, void *exception,
         return CONTINUE_UNWIND;
     }
     static const char line[] = "RunLoop: an exception leaves a call-out; the process ends\n";
-    rl_write_line(STDERR_FILENO, line, sizeof line - 1);
+    rl_write_line(line, sizeof line - 1, true);
     return NO_HANDLER_AND_NO_WAY_ON;
 }
 

@@ -5,10 +5,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "CLinux.h"
 #include "CLinuxCalls.h"
 #include "CLinuxInsight.h"
 #include "CLinuxMessages.h"
@@ -44,10 +47,59 @@ __attribute__((noinline)) static void size_limit_end(size_limit *limit, bool fai
     errno = error;
 }
 
-void rl_write_line(int file, const void *bytes, size_t length) {
+struct line {
+    const void *bytes;
+    size_t length;
+    ssize_t written;
+};
+
+/* O_NONBLOCK belongs to a description, which other processes share: their writes would fail. So the line goes through a description of its own. It
+ * is that of the same terminal or pipe; one of another user cannot be opened. */
+static void write_opened(struct line *line) {
+    int own = rl_sys_openat(AT_FDCWD, "/proc/thread-self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+    if (own < 0) return;
+    line->written = rl_sys_write(own, line->bytes, line->length);
+    int error = errno;
+    rl_sys_close(own);
+    errno = error;
+}
+
+/* Where the process has no number left, a thread with a table of its own has one: it does not need standard input. */
+static void *write_elsewhere(void *line) {
+    if (rl_own_table()) {
+        rl_sys_close(STDIN_FILENO);
+        write_opened(line);
+    }
+    return NULL;
+}
+
+/* That there is room, as poll(2) says, does not mean that a write would not wait: a terminal says so when it has room for one byte, and another
+ * process may take the room of a pipe. Therefore each kind is written to by a call that cannot wait. */
+static void write_line(struct line *line, bool may_wait) {
+    struct stat status;
+    pthread_t thread;
+    if (fstat(STDERR_FILENO, &status) != 0) return;
+    if (may_wait || S_ISREG(status.st_mode)) {
+        line->written = rl_sys_write(STDERR_FILENO, line->bytes, line->length);
+    } else if (S_ISSOCK(status.st_mode)) {
+        line->written = rl_sys_sendto(STDERR_FILENO, line->bytes, line->length, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+    } else {
+        /* Newer kernels offer it for pipes, also for those that cannot be opened. */
+        const struct iovec part = {(void *)line->bytes, line->length};
+        line->written = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
+        if (line->written >= 0 || errno == EAGAIN || errno == EPIPE) return;
+        write_opened(line);
+        if (line->written < 0 && errno == EMFILE && rl_begin_thread(&thread, NULL, write_elsewhere, line)) rl_join_thread(thread);
+    }
+}
+
+bool rl_write_line(const void *bytes, size_t length, bool may_wait) {
+    struct line line = {bytes, length, -1};
     size_limit limit;
     size_limit_begin(&limit);
-    size_limit_end(&limit, rl_sys_write(file, bytes, length) < 0);
+    write_line(&line, may_wait);
+    size_limit_end(&limit, line.written < 0);
+    return line.written == (ssize_t)length;
 }
 
 /* For a second, whatever signals come meanwhile. */

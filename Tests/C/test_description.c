@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -276,6 +277,71 @@ RL_TEST(a_line_is_one_write, "S-ARG-9", "The default handler writes a line with 
     ck_assert_int_eq(first[length - 1], '\n');
     ck_assert_ptr_eq(strchr(first, '\n'), first + length - 1);
     ck_assert_int_eq(read(ends[0], second, sizeof second), 0);
+}
+
+/* The lines have to take more than any of these holds, and to leave room for a part of a line in between. None of them tells of a wrong call. */
+static void log_much(int standard_error) {
+    ck_assert_int_ge(dup2(standard_error, STDERR_FILENO), 0);
+    const int before = count_descriptors();
+    for (int i = 0; i < 10000; i++) RLTraceStart("/nonexistent/folder/of/a/trace/with/a/long/name", 1);
+    if (count_descriptors() != before || fcntl(standard_error, F_GETFL) & O_NONBLOCK) _exit(3);
+}
+static void log_to_a_full_file(void *argument) { log_much(*(int *)argument); }
+
+/* What came first. The child's own standard error is replaced. */
+static void expect_lines(int own, int other) {
+    char text[4096];
+    ck_assert_int_eq(run_child(log_to_a_full_file, &own).status, 0);
+    fcntl(other, F_SETFL, O_NONBLOCK);
+    ssize_t length = read(other, text, sizeof text - 1);
+    ck_assert_int_gt(length, 0);
+    text[length] = '\0';
+    ck_assert_str_eq(strtok(text, "\r\n"), "RLTraceStart: no trace to \"/nonexistent/folder/of/a/trace/with/a/long/name\": No such file or directory");
+    close(own), close(other);
+}
+
+static int make_terminal(int *other) {
+    *other = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert_int_ge(*other, 0);
+    ck_assert_int_eq(grantpt(*other), 0);
+    ck_assert_int_eq(unlockpt(*other), 0);
+    int own = open(ptsname(*other), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert_int_ge(own, 0);
+    return own;
+}
+
+RL_TEST(no_line_waits_for_a_reader, "S-ARG-9",
+        "Lines for a terminal, a pipe or a socket that nobody reads are left out when it is full; the descriptor stays as it is") {
+    int ends[2], other, own = make_terminal(&other);
+    expect_lines(own, other);
+    make_pipe(ends);
+    expect_lines(ends[1], ends[0]);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    expect_lines(ends[1], ends[0]);
+}
+
+/* A line for the terminal in a process that has no descriptor left. */
+static void log_without_a_number(void *argument) {
+    struct rlimit limit;
+    ck_assert_int_ge(dup2(*(int *)argument, STDERR_FILENO), 0);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = STDERR_FILENO + 1;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    RLTraceStart("/nonexistent/x", 1);
+    for (int number = 0; number < 3; number++)
+        if (fcntl(number, F_GETFD) < 0) _exit(3);
+}
+
+RL_TEST(a_line_needs_no_number, "S-ARG-9", "A process that has no descriptor left writes its lines to a terminal") {
+    char text[4096];
+    int other, own = make_terminal(&other);
+    ck_assert_int_eq(run_child(log_without_a_number, &own).status, 0);
+    fcntl(other, F_SETFL, O_NONBLOCK);
+    ssize_t length = read(other, text, sizeof text - 1);
+    ck_assert_int_gt(length, 0);
+    text[length] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, "RLTraceStart: no trace to \"/nonexistent/x\": "));
+    close(own), close(other);
 }
 
 static void change_handler(const char *line, void *info) {

@@ -255,7 +255,8 @@ RL_EXPORT char *RL_NULLABLE RLCopyDescription(RLTypeRef RL_NULLABLE obj) RL_WARN
  *
  * handler: called with one line, without a newline, which is valid during the call only. Names that
  *     come from outside the process are made printable in it. NULL restores the default: standard
- *     error, one write per line.
+ *     error, one write per line. There only a line on a wrong call waits for a reader; others are left
+ *     out if a terminal, pipe or socket does not take them at once.
  * info: passed to handler as it is; NULL is allowed. The library does not retain or free it. A thread
  *     that logs during this call may still call the former handler after the call has returned: what
  *     that handler uses has to live as long as other threads call the library.

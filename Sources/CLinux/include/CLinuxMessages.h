@@ -107,8 +107,9 @@ int rl_queued_room(int socket) __attribute__((visibility("hidden")));
 /* How many connections a port takes: half of the numbers that the process may have. */
 long rl_most_connections(void) __attribute__((visibility("hidden")));
 
-/* One write, of a line for a reader that may be gone: it raises no SIGPIPE either. */
-void rl_write_line(int file, const void *bytes, size_t length) __attribute__((visibility("hidden")));
+/* One write to standard error, whose reader may be gone: it raises no SIGPIPE either. False if not all was taken, as where there is no room and the
+ * line may not wait for it: a terminal or a stream may have taken a part. */
+bool rl_write_line(const void *bytes, size_t length, bool may_wait) __attribute__((visibility("hidden")));
 /* Replaces the file's contents by the bytes. */
 bool rl_write_file(int file, const char *bytes, size_t length) __attribute__((visibility("hidden")));
 /* Its two steps: the length, and the bytes at the beginning. */

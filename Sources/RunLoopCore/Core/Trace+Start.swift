@@ -193,8 +193,7 @@ extension Trace {
                 loops = 0
             }
         }
-        if path.pointee == 0 { return Log.write("RUNLOOP_TRACE", " names no file; nothing is traced") }
-        _ = start(path, loops: loops)
+        if path.pointee != 0 { _ = start(path, loops: loops) } else { Log.write("RUNLOOP_TRACE", " names no file; nothing is traced") }
     }
 
     // MARK: Fork

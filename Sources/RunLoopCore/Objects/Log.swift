@@ -22,30 +22,43 @@ enum LoggedOnce: UInt32 {
     case noClockDescriptor = 14
     case messagePortCrowded = 20
     case noMessagePortMonitor = 21
+
+    /// Whether the line tells the caller of a function what is wrong with that call. No peer, limit of the kernel or other process can choose that it is
+    /// written, and it may wait for room on standard error.
+    var mayWait: Bool {
+        switch self {
+        case .addSourceToEndedMain, .addTimerToEndedMain, .addObserverToEndedMain, .performOnEndedMain, .runOfPseudoMode, .foreignRunOfPseudoMode,
+            .foreignRunOnOtherThread, .invalidationCallBackOfDeadPort:
+            true
+        default: false
+        }
+    }
 }
 
 /// Lines for the person who runs the program (S-ARG-9). They go to the client's handler or to standard error.
 enum Log {
-    /// Logs a line the first time it is called for `once`. False if it does not.
+    /// Logs a line the first time it is called for `once`, or the next time if the line was left out. False if it does not.
     @discardableResult
     static func once(_ once: LoggedOnce, _ function: StaticString, _ message: StaticString) -> Bool {
         let bit: UInt32 = 1 << once.rawValue
         if process.pointee.logged.bitwiseOr(bit, ordering: .relaxed).oldValue & bit != 0 { return false }
-        write(function, message)
-        return true
+        if write(function, message, mayWait: once.mayWait) { return true }
+        process.pointee.logged.bitwiseAnd(~bit, ordering: .relaxed)
+        return false
     }
 
-    static func write(_ function: StaticString, _ message: StaticString) {
+    @discardableResult
+    static func write(_ function: StaticString, _ message: StaticString, mayWait: Bool = false) -> Bool {
         var text = TextBuffer()
         text.append(function)
         text.append(message)
-        line(text)
+        return line(text, mayWait: mayWait)
     }
 
     /// Passes a line to the handler, and frees it, also if the handler ends the thread (S-LOOP-19). No lock is held while it runs, and none may be held
-    /// by the caller. False if the line may not wait for room on standard error and there is none.
+    /// by the caller. False if it may not wait for room on standard error and was not taken whole.
     @discardableResult
-    static func line(_ text: TextBuffer, mayWait: Bool = true) -> Bool {
+    static func line(_ text: TextBuffer, mayWait: Bool = false) -> Bool {
         var text = text
         process.pointee.logLock.lockWord()
         let handler = process.pointee.logHandler
@@ -56,10 +69,9 @@ enum Log {
             var call = HandlerCall(handler: handler, line: text.terminated(), info: info)
             callOutGuarded({ $0!.cast(to: HandlerCall.self).pointee.make() }, &call, { CRunLoopLinux.free($0) }, call.line)
         } else {
-            isLogged = mayWait || rl_wait_ready(STDERR_FILENO, Int16(POLLOUT), 0) != 0
             text.append("\n")
             // One write per line: lines of several threads and processes do not mix.
-            if isLogged { rl_write_line(STDERR_FILENO, text.bytes, text.count) }
+            isLogged = rl_write_line(text.bytes, text.count, mayWait)
         }
         text.free()
         return isLogged

@@ -293,7 +293,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         if isValid, let name = pointee.name { text.appendPrintable(name.bytes) } else { text.append("without a name") }
         MessagePortTable.unlock()
         if omitted > 0 { text.append(", and more that were not logged: ", omitted) }
-        if !Log.line(text, mayWait: false) {
+        if !Log.line(text) {
             lock()
             pointee.refusals.omitted += omitted + 1
             unlock()
