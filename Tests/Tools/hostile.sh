@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Processes that answer garbage, without end, or not at all, beside one that answers.
+# Processes that answer garbage, without end, not at all, or with what keeps the reader waiting, beside one that answers.
 . "$(dirname "$0")/lib.sh"
 start_program
 cat >"$work/peers.py" <<'PEERS'
-import os, socket, sys, threading
+import os, socket, struct, sys, threading
 folder = os.environ["XDG_RUNTIME_DIR"] + "/runloop"
 deep = b'{"version":1,"process":1,"time":1}\n' + b"[" * 100000
 answers = [
@@ -34,6 +34,38 @@ def serve(listener, parts):
                 keep.append(connection)
         except OSError:
             pass
+def serve_without_end(listener):
+    """Several processes send, so that there is always a datagram."""
+    while True:
+        connection, _ = listener.accept()
+        for _ in range(4):
+            if os.fork() == 0:
+                try:
+                    while True:
+                        connection.send(b"+")
+                except OSError:
+                    os._exit(0)
+        connection.close()
+def serve_lingering(listener):
+    """The reader's reference is the last of a connection of which the other end reads nothing."""
+    while True:
+        connection, _ = listener.accept()
+        keep.append(connection)
+        other = socket.create_server(("127.0.0.1", 0))
+        keep.append(other)
+        slow = socket.create_connection(other.getsockname())
+        slow.setblocking(False)
+        try:
+            while True:
+                slow.send(bytes(65536))
+        except BlockingIOError:
+            pass
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+        connection.recv(100)
+        # One is received, and the other is in the connection when that is closed.
+        socket.send_fds(connection, [b"+"], [slow.fileno()])
+        socket.send_fds(connection, [b"+"], [slow.fileno()])
+        slow.close()
 def serve_measured(listener):
     """One that is asked a second time after 1 s, and comes to its loop 3 s later than the first time: it slept for 2 of the 4 s."""
     while True:
@@ -45,21 +77,23 @@ def serve_measured(listener):
                                 % (time, b"false" if asleep else b"true", accounted, asleep, asleep, passes))
         keep.append(connection)
 keep = []
-for number, parts in enumerate(answers + ["measured"]):
+kinds = {"measured": serve_measured, "without end": serve_without_end, "lingering": serve_lingering}
+for number, parts in enumerate(answers + list(kinds)):
     with open(f"{folder}/{number:032x}.lock", "w") as file:
         file.write(f"RunLoop.shared.{100 + number}")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(f"{folder}/{number:032x}.port")
     listener.listen(10)
-    if parts == "measured":
-        threading.Thread(target=serve_measured, args=(listener,)).start()
+    if isinstance(parts, str):
+        threading.Thread(target=kinds[parts], args=(listener,)).start()
     else:
         threading.Thread(target=serve, args=(listener, parts)).start()
 print("ready", flush=True)
 PEERS
 mkfifo "$work/ready"
 python3 "$work/peers.py" >"$work/ready" &
-pids="$pids $!"
+peers=$!
+pids="$pids $peers"
 read -r _ <"$work/ready"
 
 timeout 30 "$tools/runloop-top" --once --interval 0.5 >"$work/text"
@@ -77,3 +111,7 @@ measured, = [row for row in rows if row["name"] == "measured late"]
 assert measured["load"] == 0.5 and measured["passesPerSecond"] == 2, measured
 CHECK
 timeout 60 "$tools/runloop-dump" "$pid" | grep -q quick
+# One after the other; each that gives no whole answer has 3 seconds.
+status=0
+timeout 60 "$tools/runloop-dump" "$peers" >/dev/null || status=$?
+[ "$status" -lt 124 ] || fail "runloop-dump did not end"

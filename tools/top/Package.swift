@@ -19,9 +19,11 @@ let package = Package(
     targets: [
         // What the screen needs of ncurses and Swift cannot import.
         .target(name: "CTerminal", linkerSettings: [.linkedLibrary("ncursesw"), .linkedLibrary("tinfo")]),
+        // Connections whose calls may wait, in threads of their own.
+        .target(name: "CPeer"),
         .executableTarget(
             name: "runloop-top",
-            dependencies: ["CTerminal", .product(name: "ArgumentParser", package: "swift-argument-parser")]),
+            dependencies: ["CPeer", "CTerminal", .product(name: "ArgumentParser", package: "swift-argument-parser")]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -84,7 +84,7 @@ struct Dump: ParsableCommand {
         terminal_locale(false)
         var found: Set<Int> = []
         for path in sharedSockets() {
-            guard let peer = Peer(path: path), process.isEmpty || process.contains(peer.process), let text = peer.ask("dump") else { continue }
+            guard let peer = Peer(path: path), process.isEmpty || process.contains(peer.process), let text = peer.answerOfNew("dump") else { continue }
             found.insert(peer.process)
             write("process \(peer.process)\n")
             write(text.split(separator: "\n", omittingEmptySubsequences: false).map { printable(String($0)) }.joined(separator: "\n"))

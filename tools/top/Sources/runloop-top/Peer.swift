@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
+import CPeer
 import Glibc
 
 /// A connection to a process that shows its loops (section 46 of Docs/semantics.md). The process may be stopped, stuck, dying, or mean
 /// harm: every wait has an end, and every answer a limit.
 final class Peer {
     let process: Int
-    private let descriptor: Int32
+    private let connection: OpaquePointer
+    private var answer: OpaquePointer?
+    /// An answer did not come whole: the rest of it would come in the place of the next.
+    private var isLost = false
+    private let begin = now()
     private static var longestAnswer: Int { 16 << 20 }
 
     /// nil if there is no such process, or it is another user's.
@@ -15,55 +20,63 @@ final class Peer {
         let bytes = Array(path.utf8)
         guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        let connection = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard connection >= 0 else { return nil }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
         var limit = timeval(tv_sec: 1, tv_usec: 0)
-        setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(connection, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
         }
         var owner = (pid: pid_t(0), uid: uid_t(0), gid: gid_t(0))
         var size = socklen_t(MemoryLayout.size(ofValue: owner))
-        guard result == 0, getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0, owner.uid == geteuid() else {
-            close(connection)
+        guard result == 0, let connection = peer_connection_make(descriptor) else {
+            close(descriptor)
+            return nil
+        }
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0, owner.uid == geteuid() else {
+            peer_connection_release(connection)
             return nil
         }
         process = Int(owner.pid)
-        descriptor = connection
+        self.connection = connection
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        if let answer { finish(answer) }
+        peer_connection_release(connection)
+    }
 
-    func send(_ request: String) -> Bool {
+    /// Asks, and begins to receive the answer, of at most so many bytes and a part, until the instant (`now`).
+    func ask(_ request: String, until end: Double, limit: Int = longestAnswer) -> Bool {
+        guard !isLost, answer == nil else { return false }
         let bytes = Array(request.utf8)
-        return Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
+        guard send(peer_connection_descriptor(connection), bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count else { return false }
+        answer = peer_answer_begin(connection, end, limit)
+        isLost = answer == nil
+        return !isLost
     }
 
-    /// The answer as text, nil if it does not come whole until the instant (`now`).
-    func receive(until end: Double) -> String? {
-        receiveBytes(until: end, limit: Peer.longestAnswer).map { String(decoding: $0, as: UTF8.self) }
+    /// The answer, nil if it does not come whole in time; then there is no other.
+    func receive() -> [UInt8]? {
+        guard let answer else { return nil }
+        self.answer = nil
+        let bytes = finish(answer)
+        isLost = bytes == nil
+        return bytes
     }
 
-    /// The same as it is, of at most so many bytes and a part.
-    func receiveBytes(until end: Double, limit: Int) -> [UInt8]? {
-        var text: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 65536)
-        while text.count < limit {
-            var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            let rest = end - now()
-            let ready = poll(&entry, 1, Int32(max(rest, 0) * 1000))
-            if ready < 0 && errno == EINTR && rest > 0 { continue }
-            guard ready > 0 else { return nil }
-            let count = recv(descriptor, &part, part.count, Int32(MSG_DONTWAIT))
-            guard count > 0 else { return nil }
-            text += part[1..<count]
-            if part[0] == UInt8(ascii: ".") { return text }
-            guard part[0] == UInt8(ascii: "+") else { return nil }
-        }
-        return nil
+    func receiveText() -> String? { receive().map { String(decoding: $0, as: UTF8.self) } }
+
+    @discardableResult
+    private func finish(_ answer: OpaquePointer) -> [UInt8]? {
+        var count = 0
+        guard let bytes = peer_answer_finish(answer, &count) else { return nil }
+        defer { free(bytes) }
+        return Array(UnsafeRawBufferPointer(start: bytes, count: count))
     }
 
-    func ask(_ request: String) -> String? { send(request) ? receive(until: now() + 3) : nil }
+    /// Asks a process that was connected to for this, and waits for 3 seconds at most, with the connecting.
+    func answerOfNew(_ request: String) -> String? { ask(request, until: begin + 3) ? receiveText() : nil }
 }
 
 /// Seconds of the monotonic clock.

@@ -28,16 +28,14 @@ struct Watch {
         }
         var asked: [(String, Peer)] = []
         for (path, peer) in peers {
-            if peer.send("measure") { asked.append((path, peer)) } else { peers[path] = nil }
+            if peer.ask("measure", until: now() + 1) { asked.append((path, peer)) } else { peers[path] = nil }
         }
         let before = Dictionary(rows.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
         rows = []
         silent = []
         leftOut = 0
-        let end = now() + 1
         for (path, peer) in asked {
-            guard let answer = peer.receive(until: end) else {
-                // The rest of the answer would come in the place of the next.
+            guard let answer = peer.receiveText() else {
                 peers[path] = nil
                 if kill(pid_t(peer.process), 0) == 0 {
                     silent.append(peer.process)
@@ -64,7 +62,7 @@ struct Watch {
     /// The dump of one loop.
     func dump(_ row: LoopRow) -> String {
         for path in sharedSockets() {
-            if let peer = Peer(path: path), peer.process == row.process, let text = peer.ask("dump \(row.sample.thread)") { return text }
+            if let peer = Peer(path: path), peer.process == row.process, let text = peer.answerOfNew("dump \(row.sample.thread)") { return text }
         }
         return "The process does not answer.\n"
     }
@@ -73,14 +71,14 @@ struct Watch {
 
     /// Has a process record a trace (S-OUT-11); whether it does. The connection that is asked each time keeps it.
     func startTrace(_ process: Int) -> Bool {
-        guard let peer = peer(process), let answer = peer.ask("trace start") else { return false }
+        guard let peer = peer(process), peer.ask("trace start", until: now() + 3), let answer = peer.receiveText() else { return false }
         return answer.split(separator: "\n").first.flatMap { JSON($0) }?["trace"]?.isTrue ?? false
     }
 
     /// Ends it, and gives what came.
     func stopTrace(_ process: Int) -> [UInt8]? {
-        guard let peer = peer(process), peer.send("trace stop") else { return nil }
-        return peer.receiveBytes(until: now() + 10, limit: TraceFile.longest)
+        guard let peer = peer(process), peer.ask("trace stop", until: now() + 10, limit: TraceFile.longest) else { return nil }
+        return peer.receive()
     }
 
     /// Whether there is a connection to the process.
