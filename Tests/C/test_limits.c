@@ -697,6 +697,91 @@ RL_TEST(timers_have_their_turn_among_sources, "S-LIM-6", "Signalled sources come
     for (int i = 0; i < 20; i++) ck_assert_int_eq(sources[i].calls, 1);
 }
 
+enum { LATECOMERS = 8 };
+static Probe latecomers[LATECOMERS];
+static long order_of_late[LATECOMERS], late;
+static RLMachPortRef late_ports[LATECOMERS];
+
+static void note_latecomer(Probe *self) { order_of_late[late++] = self->value; }
+static void note_late_message(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port;
+    (void)message;
+    note_latecomer(info);
+}
+static void check_late(void) {
+    ck_assert_int_eq((int)late, LATECOMERS);
+    for (long i = 0; i < LATECOMERS; i++) ck_assert_int_eq((int)order_of_late[i], (int)i);
+}
+
+/* Sources that were signalled, or ports that became ready, in the order of their numbers, in another mode than the one that runs. */
+static void make_latecomers(RLMode mode, bool are_ports) {
+    for (int i = 0; i < LATECOMERS; i++) {
+        latecomers[i].value = i;
+        if (are_ports) {
+            RLMachPortContext context = {.info = &latecomers[i]};
+            late_ports[i] = RLMachPortCreate(note_late_message, &context, NULL);
+            latecomers[i].source = RLMachPortCreateRunLoopSource(late_ports[i], 0);
+        } else {
+            latecomers[i].action = note_latecomer;
+            probe_source(&latecomers[i], 0);
+        }
+        RLAddSource(RLGetCurrent(), latecomers[i].source, mode);
+    }
+    for (int i = 0; i < LATECOMERS; i++) {
+        if (are_ports)
+            ck_assert(RLMachPortSend(late_ports[i], 1, "x", 1, NULL, 0) == 0);
+        else
+            RLSourceSignal(latecomers[i].source);
+    }
+    /* Beside a source and a port of its own, so that runs of the mode look at both kinds. */
+    keep_alive(RLGetCurrent(), "late");
+    RLMachPortRef port = RLMachPortCreate(NULL, NULL, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "late");
+    RLRelease(source);
+    RLRelease(port);
+    for (int pass = 0; pass < 2; pass++) expect_run("late", 0, false, TimedOut);
+    RLSetPassLimit(RLGetCurrent(), "late", 1);
+}
+static void end_latecomers(bool are_ports) {
+    for (int pass = 0; pass < LATECOMERS; pass++) RLRunInMode("late", 0, false);
+    check_late();
+    for (int i = 0; i < LATECOMERS; i++) {
+        if (are_ports) {
+            RLMachPortInvalidate(late_ports[i]);
+            RLRelease(late_ports[i]);
+        }
+        RLRelease(latecomers[i].source);
+    }
+}
+static void join_one_by_one(void) {
+    for (int i = 0; i < LATECOMERS; i++) RLAddSource(RLGetCurrent(), latecomers[i].source, "late");
+}
+
+RL_TEST(sources_that_come_into_the_mode, "S-LIM-6", "Sources that join the mode after their signals perform in the order of those") {
+    make_latecomers("other", false);
+    join_one_by_one();
+    end_latecomers(false);
+}
+
+RL_TEST(sources_of_a_mode_that_becomes_common, "S-LIM-6", "So do common sources of a mode that becomes common") {
+    make_latecomers(kRLCommonModes, false);
+    RLAddCommonMode(RLGetCurrent(), "late");
+    end_latecomers(false);
+}
+
+RL_TEST(ports_that_come_into_the_mode, "S-PASS-14", "Mach-like ports that join the mode when they are ready are served in the order in which they became so") {
+    make_latecomers("other", true);
+    join_one_by_one();
+    end_latecomers(true);
+}
+
+RL_TEST(ports_of_a_mode_that_becomes_common, "S-PASS-14", "So are common ones of a mode that becomes common") {
+    make_latecomers(kRLCommonModes, true);
+    RLAddCommonMode(RLGetCurrent(), "late");
+    end_latecomers(true);
+}
+
 static void signal_both(void *sources) {
     Probe *both = sources;
     for (int i = 0; i < 2; i++) RLSourceSignal(both[i].source);

@@ -197,14 +197,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// thread that queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its push, because the wake-up of the Add may
     /// come before that. A thread that makes an inbox ready makes the loop look in any case.
     private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        // A parked link was in no running mode; now it may be.
-        if link.pointee.list == LinkList.parkedMark {
-            unlist(link)
-            pointee.pending.putFirst(link, mark: LinkList.pendingMark)
-        } else if link.pointee.list == LinkList.parkedReadyMark {
-            unlist(link)
-            pointee.inboxes.ready.putFirst(link, mark: LinkList.readyMark)
-        }
+        // A parked link was in no running mode; now it may be. The next look goes through all that are parked, which keeps their order.
+        if link.pointee.list == LinkList.parkedMark { pointee.parkedFor = nil }
+        if link.pointee.list == LinkList.parkedReadyMark { pointee.inboxes.parkedFor = nil }
         guard link.pointee.list == 0, link.ofSource.isSignalled else { return }
         if link.tryQueue() {
             enlist(link)

@@ -134,14 +134,6 @@ struct LinkList {
         last = link
     }
 
-    mutating func putFirst(_ link: SourceLinkPointer, mark: UInt8) {
-        link.pointee.list = mark
-        link.pointee.next = first
-        link.pointee.previous = nil
-        if let first { first.pointee.previous = link } else { last = link }
-        first = link
-    }
-
     @inline(always)
     mutating func remove(_ link: SourceLinkPointer) {
         if let previous = link.pointee.previous { previous.pointee.next = link.pointee.next } else { first = link.pointee.next }
