@@ -370,3 +370,306 @@ RL_TEST(a_crowd_at_one_instant, "S-CLK-5 S-CLK-7 S-CLK-8",
         RLRelease(clock_of_loop);
     }
 }
+
+/* Two loops with one clock. The second waits without an instant of its own, from 0 on. */
+
+static double seen_by_other, fired_by_other;
+static RLCondition condition = RL_CONDITION_INIT;
+
+static void other_waits(LoopThread *self) {
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    Probe *timer = self->data;
+    if (timer) add_timer(timer, NAN, 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1e10, false, Stopped);
+}
+static void fire_in_other(void *info) {
+    (void)info;
+    fired_by_other = passed();
+    RLStop(RLGetCurrent());
+}
+static void delay_in_other(void *info) {
+    (void)info;
+    seen_by_other = passed();
+    RLPerformAfterDelay(kRLDefaultMode, 1, NULL, fire_in_other, NULL, NULL);
+}
+static void ask_other(Probe *self) {
+    LoopThread *other = self->data;
+    RLPerformOnLoop(other->loop, kRLDefaultMode, delay_in_other, NULL, NULL, false);
+}
+
+RL_TEST(a_woken_loop_has_the_clocks_time, "S-CLK-3 S-CLK-14", "A loop that a callback of another one wakes sees the time to which the clock has gone for that, and counts from it") {
+    use_clock();
+    LoopThread other;
+    loop_thread_start(&other, other_waits, NULL);
+    wait_until_waiting(other.loop);
+    static Probe timer = {.action = ask_other};
+    timer.data = &other;
+    add_timer(&timer, date_in(1), 0, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLClockSetAutomatic(clock_of_loop, true);
+    expect_run(kRLDefaultMode, 5, false, TimedOut);
+    thread_join(other.thread);
+    ck_assert(is(seen_by_other, 1));
+    ck_assert(is(fired_by_other, 2));
+    RLRelease(clock_of_loop);
+}
+
+static void note_and_stop(Probe *self) {
+    (void)self;
+    fired_by_other = passed();
+    RLStop(RLGetCurrent());
+}
+static void delay_of_other(Probe *self) {
+    Probe *others = self->data;
+    RLTimerSetNextFireDelay(others->timer, 0.5);
+    ck_assert(is(RLTimerGetNextFireDate(others->timer) - start, 1.5));
+}
+
+RL_TEST(a_delay_for_a_loop_that_waits, "S-TMR-56 S-CLK-14", "A delay that another thread sets for a timer of a loop that waits counts from the clock's time") {
+    use_clock();
+    static Probe others = {.action = note_and_stop}, timer = {.action = delay_of_other, .data = &others};
+    LoopThread other;
+    loop_thread_start(&other, other_waits, &others);
+    wait_until_waiting(other.loop);
+    add_timer(&timer, date_in(1), 0, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLClockSetAutomatic(clock_of_loop, true);
+    expect_run(kRLDefaultMode, 5, false, TimedOut);
+    thread_join(other.thread);
+    ck_assert(is(fired_by_other, 1.5));
+    RLRelease(clock_of_loop);
+}
+
+static void other_waits_for_condition(LoopThread *self) {
+    (void)self;
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLLockLock(&condition.lock);
+    ck_assert(RLConditionWaitInMode(&condition, kRLDefaultMode, INFINITY));
+    RLLockUnlock(&condition.lock);
+    seen_by_other = passed();
+    expect_run(kRLDefaultMode, 0.5, false, TimedOut);
+    fired_by_other = passed();
+}
+static void signal_condition(Probe *self) {
+    (void)self;
+    RLLockLock(&condition.lock);
+    RLConditionSignal(&condition);
+    RLLockUnlock(&condition.lock);
+    /* The rest of the time is the other loop's. */
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(a_run_after_a_condition, "S-RUN-18 S-CLK-14", "A thread whose condition was signalled at an instant runs its loop for as long as it says, from that instant on") {
+    use_clock();
+    LoopThread other;
+    loop_thread_start(&other, other_waits_for_condition, NULL);
+    wait_until_waiting(other.loop);
+    static Probe timer = {.action = signal_condition};
+    add_timer(&timer, date_in(1), 0, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLClockSetAutomatic(clock_of_loop, true);
+    expect_run(kRLDefaultMode, 5, false, Stopped);
+    thread_join(other.thread);
+    ck_assert(is(seen_by_other, 1));
+    ck_assert(is(fired_by_other, 1.5));
+    RLRelease(clock_of_loop);
+}
+
+static double asked;
+static int answers;
+static void answer(void *info) {
+    (void)info;
+    ck_assert(passed() > asked - 1e-6);
+    answers++;
+}
+static void ask_for_time(Probe *self) {
+    LoopThread *other = self->data;
+    asked = passed();
+    RLPerformOnLoop(other->loop, kRLDefaultMode, answer, NULL, NULL, false);
+}
+
+RL_TEST(a_move_that_wakes_another_loop, "S-CLK-7 S-CLK-14", "However a move and the wake-up that it leads to meet in a loop that waits, that sees no time before the wake-up's") {
+    use_clock();
+    LoopThread other;
+    loop_thread_start(&other, other_waits, NULL);
+    wait_until_waiting(other.loop);
+    static Probe timer = {.action = ask_for_time};
+    timer.data = &other;
+    add_timer(&timer, date_in(1), 1, kRLDefaultMode);
+    for (int round = 1; round <= 2000; round++) {
+        RLClockAdvance(clock_of_loop, 1);
+        ck_assert_int_eq(count_of(&answers), round);
+    }
+    RLStop(other.loop);
+    thread_join(other.thread);
+    RLRelease(clock_of_loop);
+}
+
+static void advance_by_ten(void *clock) { RLClockAdvance(clock, 10); }
+static void note_delayed(void *info) { *(double *)info = passed(); }
+
+RL_TEST(moved_while_no_run_is_under_way, "S-RUN-18 S-CLK-14", "A loop that did not run when another thread moved its clock has the clock's time, from which its delays and runs count") {
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    thread_join(thread_start(advance_by_ten, clock_of_loop));
+    ck_assert(is(passed(), 10));
+    RLClockSetAutomatic(clock_of_loop, true);
+    expect_run(kRLDefaultMode, 5, false, TimedOut);
+    ck_assert(is(passed(), 15));
+    thread_join(thread_start(advance_by_ten, clock_of_loop));
+    double performed = 0;
+    RLPerformAfterDelay(kRLDefaultMode, 1, NULL, note_delayed, &performed, NULL);
+    expect_run(kRLDefaultMode, 20, false, TimedOut);
+    ck_assert(is(performed, 26));
+    RLRelease(clock_of_loop);
+}
+
+static double seen[4];
+static void note(Probe *self) { seen[self->value++ & 3] = passed(); }
+
+RL_TEST(moved_past_timers_while_no_run_is_under_way, "S-CLK-5 S-CLK-14", "It waits at the first date of a timer in any of its modes, which fires there in the next run of that mode") {
+    use_clock();
+    static Probe here = {.action = note}, there = {.action = note};
+    add_timer(&here, date_in(3), 0, kRLDefaultMode);
+    add_timer(&there, date_in(2), 2, "other");
+    thread_join(thread_start(advance_by_ten, clock_of_loop));
+    ck_assert(is(passed(), 2));
+    RLRunInMode("other", 2.5, false);
+    ck_assert_int_eq((int)there.value, 2);
+    ck_assert(is(seen[0], 2) && is(seen[1], 4));
+    ck_assert(is(passed(), 4.5));
+    RLRelease(clock_of_loop);
+}
+
+static void advance_and_stop(Probe *self) {
+    (void)self;
+    RLClockAdvance(clock_of_loop, 10);
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(no_time_goes_back, "S-CLK-3 S-CLK-14", "Between runs a loop that has not reached its clock's time shows the time from which its delays count, and never goes back") {
+    use_clock();
+    static Probe first = {.action = advance_and_stop}, second = {.action = note_and_stop};
+    add_timer(&first, date_in(1), 0, kRLDefaultMode);
+    RLTimerRef timer = add_timer(&second, date_in(1000), 0, kRLDefaultMode);
+    RLClockSetAutomatic(clock_of_loop, true);
+    expect_run(kRLDefaultMode, 1e10, false, Stopped);
+    const double between = passed();
+    ck_assert(is(between, 1));
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 11));
+    RLTimerSetNextFireDelay(timer, 1);
+    ck_assert(is(RLTimerGetNextFireDate(timer) - start, between + 1));
+    expect_run(kRLDefaultMode, 1e10, false, Stopped);
+    ck_assert(is(fired_by_other, between + 1));
+    RLRelease(clock_of_loop);
+}
+
+/* What is signalled at an instant has its turn there: in runs of 0 seconds and in those of hosts, too. */
+
+static Probe *signalled_next;
+static void signal_next(Probe *self) {
+    (void)self;
+    RLSourceSignal(signalled_next->source);
+}
+static void advance_signal_and_poll(Probe *self) {
+    Probe *first = self->data;
+    RLClockAdvance(clock_of_loop, 10);
+    RLSourceSignal(first->source);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+}
+
+RL_TEST(a_run_of_no_time_leaves_work, "S-CLK-5", "A run of 0 seconds that has performed a source lets no time go on before what that signalled") {
+    use_clock();
+    static Probe a = {.action = signal_next}, b = {.action = note}, t = {.action = advance_signal_and_poll, .data = &a}, u;
+    signalled_next = &b;
+    add_source(&a, kRLDefaultMode);
+    add_source(&b, kRLDefaultMode);
+    add_timer(&t, date_in(1), 0, kRLDefaultMode);
+    add_timer(&u, date_in(5), 0, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 1);
+    ck_assert_int_eq((int)b.value, 1);
+    ck_assert(is(seen[0], 1));
+    RLRelease(clock_of_loop);
+}
+
+static void serve_host(RLForeignRunRef run) {
+    for (int pass = 0; pass < 20; pass++) {
+        RLForeignRunPrepare(run);
+        RLForeignRunDispatch(run);
+    }
+}
+static void signal_and_wake(Probe *self) {
+    Probe *first = self->data;
+    RLSourceSignal(first->source);
+    RLWakeUp(RLGetCurrent());
+}
+
+RL_TEST(a_hosts_pass_leaves_work, "S-CLK-5 S-PASS-7", "In a foreign run, too, no time goes on between a source that has performed and what it signalled") {
+    use_clock();
+    static Probe a = {.action = signal_next}, b = {.name = "b", .action = note}, t = {.action = signal_and_wake, .data = &a}, u = {.name = "u"};
+    signalled_next = &b;
+    add_source(&a, kRLDefaultMode);
+    add_source(&b, kRLDefaultMode);
+    add_timer(&t, date_in(1), 0, kRLDefaultMode);
+    add_timer(&u, date_in(5), 0, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLClockAdvance(clock_of_loop, 10);
+    serve_host(run);
+    expect_trace("b u");
+    ck_assert(is(seen[0], 1));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}
+
+static bool is_armed;
+static void arm(Probe *self) {
+    (void)self;
+    is_armed = true;
+}
+static void wake_and_nest(Probe *self) {
+    if (!is_armed) return;
+    is_armed = false;
+    signal_and_wake(self);
+    RLRunInMode("other", 0, false);
+}
+
+RL_TEST(a_wake_up_that_a_nested_run_takes_from_a_host, "S-CLK-5 S-WAKE-9", "A wake-up before a host's wait that a nested run has taken lets no time go on in that wait") {
+    use_clock();
+    static Probe b = {.name = "b", .action = note}, before = {.action = wake_and_nest, .data = &b}, t = {.action = arm}, u = {.name = "u"};
+    add_source(&b, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), "other");
+    RLAddObserver(RLGetCurrent(), probe_observer(&before, kRLBeforeWaiting, true, 0), kRLDefaultMode);
+    RLRelease(before.observer);
+    add_timer(&t, date_in(1), 0, kRLDefaultMode);
+    add_timer(&u, date_in(5), 0, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLClockAdvance(clock_of_loop, 10);
+    serve_host(run);
+    expect_trace("b u");
+    ck_assert(is(seen[0], 1));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(a_tolerance_in_a_hosts_wait, "S-CLK-5 S-CLK-8", "A timer whose date a move passes by less than its tolerance fires at the clock's time, in a foreign run, too") {
+    use_clock();
+    static Probe t = {.name = "t", .action = note};
+    RLTimerSetTolerance(add_timer(&t, date_in(1), 0, kRLDefaultMode), 2);
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLClockAdvance(clock_of_loop, 1.5);
+    ck_assert(RLForeignRunPrepare(run) == 0);
+    RLForeignRunDispatch(run);
+    expect_trace("t");
+    ck_assert(is(seen[0], 1.5));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}

@@ -77,7 +77,8 @@ RL_EXPORT RLClockRef RL_NULLABLE RLGetClock(RLRunLoopRef RL_NULLABLE rl);
  *
  * clock: NULL for the system's.
  * Returns: the date to which the clock was moved. A loop that has not reached it yet has an earlier
- *     date, which RLAbsoluteTimeGetCurrent returns on its thread.
+ *     date, which RLAbsoluteTimeGetCurrent returns on its thread, also between runs; its delays and
+ *     the deadlines of its runs count from there.
  * Threads: any. Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.2.
  */
 RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);

@@ -13,7 +13,7 @@ public func RLGetVersion() -> UnsafePointer<CChar> {
 @c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
     if process.pointee.manualClocks.load(ordering: .relaxed) != 0, let loop = RunLoop.ofThread, let clock = loop.manualClock {
-        return clock.date(ofInstant: loop.isRunning ? loop.pointee.clockTime : clock.time)
+        return clock.date(ofInstant: loop.clockTime)
     }
     return Double(Clock.wallNow()) / 1e9
 }

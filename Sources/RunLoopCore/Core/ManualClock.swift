@@ -6,13 +6,17 @@ import Synchronization
 ///
 /// Its monotonic time begins at the time of its creation, and its wall clock is ahead of that by as much as the system's was then; both
 /// are whole microseconds. `target` is where the program has moved it. Each loop goes there by itself, from one instant at which it has
-/// something to do to the next (`RunLoop+Clock`).
+/// something to do to the next (`RunLoop+Clock`). A move first announces `goal`, then takes the loops along that rest, and then stores `target`: a
+/// loop that goes there and wakes another one finds that it has come along.
 struct ManualClock: ~Copyable {
     let header: ObjectHeader
     /// The monotonic time. Only grows. Sequentially consistent with the wake words of the loops: a thread that moves it then makes
     /// them look again, and a loop has read it before its wake word says that it sleeps.
     let target: Atomic<Int64>
-    /// By how much the moves in seconds exceeded the nanoseconds added to `target`, as the bits of a `Double`. Relaxed: of two
+    /// Where moves that are under way go; never less than `target`. Only grows. Sequentially consistent: a thread that moves the clock then takes the
+    /// locks of the loops, and a loop that begins to rest reads it under its own.
+    let goal: Atomic<Int64>
+    /// By how much the moves in seconds exceeded the nanoseconds added to `goal`, as the bits of a `Double`. Relaxed: of two
     /// concurrent moves one may be rounded.
     let remainder: Atomic<UInt64>
     /// By how much its wall clock is ahead of its boot clock, in nanoseconds. Sequentially consistent with `RunLoop.clock`, like the next two; see
@@ -49,6 +53,7 @@ extension ManualClock: Object {
         let clock = makeRecord(ManualClock.self)
         let now = Clock.now() / 1000 * 1000
         clock.pointee.target.store(now, ordering: .relaxed)
+        clock.pointee.goal.store(now, ordering: .relaxed)
         // Not from two readings: the thread may be interrupted between them.
         clock.pointee.bootDistance.store((Clock.wallOffsetNow() + 999) / 1000 * 1000, ordering: .relaxed)
         let count = process.pointee.manualClocks.wrappingAdd(1, ordering: .relaxed).newValue
@@ -74,6 +79,7 @@ extension ManualClock: Object {
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
     var time: Int64 { pointee.target.load(ordering: .sequentiallyConsistent) }
+    var goal: Int64 { pointee.goal.load(ordering: .sequentiallyConsistent) }
     var suspended: Int64 { pointee.suspended.load(ordering: .sequentiallyConsistent) }
     var bootDistance: Int64 { pointee.bootDistance.load(ordering: .sequentiallyConsistent) }
     /// By how much the wall clock is ahead of the monotonic one. Never the sum of a word from before another thread's calls and one from
@@ -106,29 +112,23 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         return Swift.max(now, Swift.min(instant, now + Clock.nanoseconds(Clock.longestInterval)))
     }
 
-    /// Moves the clock to an instant, if that is later.
-    func move(to instant: Int64) {
-        let instant = Swift.min(instant, ManualClock.latest)
-        var time = time
-        while time < instant {
-            let (exchanged, original) = pointee.target.compareExchange(
-                expected: time, desired: instant, ordering: .sequentiallyConsistent)
-            if exchanged { return }
-            time = original
-        }
-    }
+    /// The loops that rest have come to an announced instant.
+    func arrive(at instant: Int64) { pointee.target.raise(to: instant) }
 
-    /// Moves it on. Several threads may do so at once.
-    func move(by seconds: Double) {
-        guard seconds > 0 else { return }
+    /// Announces a move to an instant, if that is later.
+    func announce(_ instant: Int64) { pointee.goal.raise(to: instant) }
+
+    /// Announces a move by so many seconds and returns where it goes. Several threads may do so at once.
+    func announce(by seconds: Double) -> Int64 {
+        guard seconds > 0 else { return goal }
         let exact = Swift.min(seconds, Clock.longestInterval) * 1e9 + Double(bitPattern: pointee.remainder.load(ordering: .relaxed))
         let distance = exact.nearest
         pointee.remainder.store((exact - Double(distance)).bitPattern, ordering: .relaxed)
-        var time = time
+        var time = goal
         while true {
-            let (exchanged, original) = pointee.target.compareExchange(
-                expected: time, desired: Swift.min(time + distance, ManualClock.latest), ordering: .sequentiallyConsistent)
-            if exchanged { return }
+            let instant = Swift.min(time + distance, ManualClock.latest)
+            let (exchanged, original) = pointee.goal.compareExchange(expected: time, desired: instant, ordering: .sequentiallyConsistent)
+            if exchanged { return instant }
             time = original
         }
     }
@@ -156,6 +156,18 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func tellSettled() {
         pointee.settled.wrappingAdd(1, ordering: .sequentiallyConsistent)
         if pointee.waiters.load(ordering: .sequentiallyConsistent) != 0 { pointee.settled.futexWakeAll() }
+    }
+}
+
+extension Atomic where Value == Int64 {
+    @inline(never)
+    fileprivate func raise(to value: Int64) {
+        var current = load(ordering: .sequentiallyConsistent)
+        while current < value {
+            let (exchanged, original) = compareExchange(expected: current, desired: value, ordering: .sequentiallyConsistent)
+            if exchanged { return }
+            current = original
+        }
     }
 }
 

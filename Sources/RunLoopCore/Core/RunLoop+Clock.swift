@@ -5,14 +5,21 @@ import Synchronization
 ///
 /// A loop with a clock of the program has a time of its own, `clockTime`, which follows the clock. When the loop has nothing to do at that
 /// time, its look moves it to the next instant at which it has, if the clock has reached that, else to the clock's time; so everything
-/// happens at its own instant, in the loop's own passes, however far one call moved the clock. The timeouts that the loop passes to the
+/// happens at its own instant, in the loop's own passes, however far one call moved the clock. A loop that rests, which is to wait after such
+/// a look, or does not run is taken along by whoever moves the clock (`ManualClock+Follow`). The timeouts that the loop passes to the
 /// kernel do not depend on that time: a thread that moves the clock makes the loop look again.
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The program's clock. Loop's thread, or under the lock.
     @inline(always) var manualClock: ManualClockPointer? { pointee.clock.load(ordering: .relaxed) }
 
     /// The monotonic time of the loop's clock. Loop's thread, or under the lock.
-    @inline(always) var time: Int64 { manualClock == nil ? Clock.now() : pointee.clockTime }
+    @inline(always) var time: Int64 { manualClock == nil ? Clock.now() : clockTime }
+
+    /// The time that it has reached on its clock. Its own until the next move while it rests or does not run.
+    var clockTime: Int64 {
+        get { pointee.clockTime.load(ordering: .relaxed) }
+        nonmutating set { pointee.clockTime.store(newValue, ordering: .relaxed) }
+    }
 
     /// The time against which timers are due: see `Clock.dueLimit`.
     @inline(always)
@@ -21,7 +28,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// `Clock.deadline` by the loop's clock.
     func deadline(in seconds: Double) -> Int64 {
         let deadline = Clock.deadline(in: seconds)
-        return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : pointee.clockTime + Clock.nanoseconds(seconds)
+        return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : clockTime + Clock.nanoseconds(seconds)
     }
 
     var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }

@@ -66,11 +66,14 @@ struct RunLoop: ~Copyable {
     /// Sequentially consistent with the words of a clock: a thread that changes those then looks which loops have the clock, and a loop that
     /// gets it reads them after that.
     let clock: Atomic<ManualClockPointer?>
-    /// The time that the loop has reached on that clock. Written by the loop's thread under `lock`.
-    var clockTime: Int64
+    /// The time that the loop has reached on that clock. Written under `lock`: by the loop's thread, and by others while it rests or does not
+    /// run. Relaxed: the loop's thread also reads it without the lock.
+    let clockTime: Atomic<Int64>
     /// The mode of its last look whose time could go on, and when the run ends. Guarded by `lock`.
     var waitMode: ModePointer?
     var waitEnd: Int64
+    /// Whether it waits, and that look found nothing to do: whoever moves the clock takes it along (`followLocked`). Guarded by `lock`.
+    var rests: Bool
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>

@@ -26,6 +26,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                 continue
             }
             guard case .sleep(let until) = look.decide() else {
+                if loop.manualClock != nil { loop.endRest() }
                 rouse()
                 return 0
             }
@@ -93,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             let frame = pointee.frame
             ends = pointee.phase != .idle && (isWoken || !waits || frame.pointee.wait == .aheadAndWoken || loop.isStopRequested(frame))
         }
-        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true, goesOn: !isWoken) { now }
+        var look = loop.look(in: pointee.mode, ends: ends, deadline: Clock.never, isOfHost: true, goesOn: !isWoken && !ends) { now }
         // This wait moves no clock, so it may begin without an answer of the kernel (S-CLK-9).
         look.facts.remove(.pollsFirst)
         if look.has(.hasPorts) && look.set.isOpen && !watches(look.set) {
@@ -149,9 +150,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         run.rouse()
     }
 
+    @inline(never)
     func leaveSleepOutside() {
         guard pointee.asleepOutside != nil else { return }
         pointee.asleepOutside = nil
         getUp(from: WakeState.asleepInEpoll)
+        if manualClock != nil { endRest() }
     }
 }

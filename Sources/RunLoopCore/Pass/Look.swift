@@ -47,6 +47,8 @@ struct Look {
         /// The log has to report that sources wait for the ends of their periods.
         static var hasUntold: Facts { Facts(16) }
 
+        /// What has its turn without the kernel. (As a literal it would be an array in `RunLoop.look`.)
+        static var due: Facts { timersDue.union(inboxReady) }
         /// What makes the wait ask the kernel before it sleeps or ends.
         static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady, .pollsFirst] }
     }

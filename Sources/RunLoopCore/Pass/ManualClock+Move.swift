@@ -20,8 +20,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// `RLClockAdvance`.
     func advance(by seconds: Double) {
         let call = begin()
-        move(by: seconds)
-        follow(call)
+        move(to: announce(by: seconds), sparesOwn: true)
+        settleOthers(call)
         end(call)
     }
 
@@ -39,8 +39,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             }
         }
         if next > ManualClock.latest { return false }
-        move(to: next)
-        follow(call)
+        move(to: next, sparesOwn: true)
+        settleOthers(call)
         return true
     }
 
@@ -52,22 +52,24 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     }
 
     /// Makes all loops reach the clock's time.
-    private func follow(_ call: ManualClock.Move) {
+    private func settleOthers(_ call: ManualClock.Move) {
         Watcher.clockMoved()
-        var own: RunLoopPointer?
-        forEachLoop { loop in if loop.isCurrent { own = loop } else { loop.lookAgain() } }
-        if let own {
-            // One that waits in a foreign loop looks again like any other.
-            own.lookAgainIfForeign()
-            if !own.isRunning { own.follow(self) }
-        }
+        // One that waits in a foreign loop looks again like any other.
+        forEachLoop { $0.lookAgainIfForeign() }
+        if let own = ownLoop, !own.isRunning { own.runToTime(of: self) }
         waitForOthers(call)
+    }
+
+    /// The calling thread's loop, if it has the clock.
+    private var ownLoop: RunLoopPointer? {
+        guard let loop = RunLoop.ofThread, loop.manualClock == self else { return nil }
+        return loop
     }
 
     @inline(never)
     private func begin() -> ManualClock.Move {
-        var own: RunLoopPointer?
-        forEachLoop { loop in if loop.isCurrent && loop.isRunning { own = loop } }
+        var own = ownLoop
+        if own?.isRunning == false { own = nil }
         let call = ManualClock.Move(own: own, number: nextMove())
         if let own {
             own.pointee.lastMove.store(.max, ordering: .sequentiallyConsistent)
@@ -102,15 +104,15 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Runs the default mode until the loop has reached the clock's time, and has nothing left to do there. Loop's thread, outside
     /// any run.
-    fileprivate func follow(_ clock: ManualClockPointer) {
+    fileprivate func runToTime(of clock: ManualClockPointer) {
         let mode = ModeName.named(pointee.defaultMode.pointee.name)
         var idleRuns = 0
-        while pointee.clockTime < clock.time && idleRuns < ManualClock.limit {
-            let (before, runs) = (pointee.clockTime, pointee.runs)
+        while clockTime < clock.time && idleRuns < ManualClock.limit {
+            let (before, runs) = (clockTime, pointee.runs)
             _ = run(in: mode, seconds: .infinity, until: clock.time, returnsAfterSource: false)
             // Refused. After a run that finished the mode may have what an Exit observer added.
             if pointee.runs == runs { break }
-            idleRuns = pointee.clockTime == before ? idleRuns + 1 : 0
+            idleRuns = clockTime == before ? idleRuns + 1 : 0
         }
         var passes = 0
         while idleRuns < ManualClock.limit && hasWorkNow(by: clock) && passes < ManualClock.limit {
@@ -118,30 +120,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             passes += 1
         }
         lock()
-        pointee.clockTime = Swift.max(pointee.clockTime, clock.time)
+        clockTime = Swift.max(clockTime, clock.time)
         unlock()
-    }
-
-    /// Lets the time of the program's clock go on for a loop that has nothing to do before `next`, if there is one, and returns what a
-    /// look finds by that. The lock is held.
-    @inline(never)
-    func goOnLocked(in mode: ModePointer, to next: Int64?, isOfHost: Bool) -> Look.Facts {
-        let clock = manualClock!
-        var facts: Look.Facts = []
-        if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
-        guard let next else { return facts }
-        let target = clock.time
-        let isReached = next != Clock.never && next <= target + ManualClock.slack
-        pointee.clockTime = Swift.max(pointee.clockTime, isReached ? next : target)
-        pointee.isClockStale = true
-        pointee.waitMode = mode
-        pointee.waitEnd = isOfHost ? Clock.never : pointee.frame!.pointee.deadline
-        if isReached && !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(pointee.clockTime) { facts.insert(.timersDue) }
-        if isReached && heldEndLocked(in: mode) <= pointee.clockTime {
-            if releaseHeldLocked(in: mode, now: pointee.clockTime) && isOfHost { wakeUp() }
-            lookAgain()
-        }
-        return facts
     }
 
     /// Whether a pass of the default mode would call something. Loop's thread.
@@ -217,9 +197,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // What is held until an instant of the other clock is looked at again.
             pointee.waits.expireAll()
             clock?.retain()
-            pointee.clockTime = clock?.time ?? 0
+            clockTime = clock?.time ?? 0
             pointee.isClockStale = true
             pointee.waitMode = nil
+            pointee.rests = false
             pointee.lastMove.store(0, ordering: .relaxed)
             former = exchangeClock(clock)
         }
@@ -241,6 +222,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if manualClock == nil { return }
         lock()
         let clock = exchangeClock(nil)
+        pointee.rests = false
         unlock()
         guard let clock else { return }
         _ = clock.settle(nil)

@@ -26,7 +26,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func nextInstantLocked(in mode: ModePointer) -> Int64 {
         let held = heldEndLocked(in: mode)
         if mode.pointee.timers.isEmpty { return held }
-        return mode.pointee.timers.hasDue(pointee.clockTime) ? pointee.clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
+        return mode.pointee.timers.hasDue(clockTime) ? clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
     }
 }
 
@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             forEachLoop { loop in
                 if let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
             }
-            if allSleep && next <= ManualClock.latest { move(to: next) }
+            if allSleep && next <= ManualClock.latest { move(to: next, sparesOwn: false) }
         }
         // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time

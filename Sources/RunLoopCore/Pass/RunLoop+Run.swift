@@ -44,6 +44,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         Clock.enterRun(true)
         notify(.entry, in: mode)
         if seconds > 0 && seconds <= Clock.longestInterval && frame.pointee.deadline == Clock.never {
+            // A thread that has seen the loop not running may still be taking it along.
+            if manualClock != nil { endRest() }
             frame.pointee.deadline = time + Clock.nanoseconds(seconds)
         }
 

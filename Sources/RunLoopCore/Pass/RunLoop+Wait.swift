@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func wait(_ frame: RunFramePointer, _ half: HalfPass) -> Wait {
         if half.skipsWait { return Wait(event: .mainQueue, kind: .skipped) }
         guard half.handledSource || frame.pointee.polls else {
-            return Wait(event: waitForEvent(frame, polls: false), kind: .waited)
+            return Wait(event: waitForEvent(frame, polls: false, goesOn: true), kind: .waited)
         }
         let mode = frame.pointee.mode
         lock(owner: true)
@@ -25,13 +25,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             return Wait(event: .none, kind: .polled)
         }
         let waits = mayMerge && isWaitNext(frame)
-        return Wait(event: waitForEvent(frame, polls: !waits), kind: waits ? .waited : .polled)
+        // A poll looks at the present only; but a run without time has no other look.
+        let goesOn = waits || (frame.pointee.polls && !half.handledSource)
+        return Wait(event: waitForEvent(frame, polls: !waits, goesOn: goesOn), kind: waits ? .waited : .polled)
     }
 
     /// The same where a foreign loop has waited: what is ready now.
     func waitOfHost(_ frame: RunFramePointer, _ half: HalfPass) -> Wait {
         if half.skipsWait { return Wait(event: .mainQueue, kind: .skipped) }
-        return Wait(event: waitForEvent(frame, polls: true), kind: half.handledSource ? .polled : .waited)
+        return Wait(event: waitForEvent(frame, polls: true, goesOn: false), kind: half.handledSource ? .polled : .waited)
     }
 
     /// Whether the poll of a pass that handled a source is followed by the next pass's wait, with nothing to call between them:
@@ -52,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     @inline(never)
-    private func waitForEvent(_ frame: RunFramePointer, polls: Bool) -> Event {
+    private func waitForEvent(_ frame: RunFramePointer, polls: Bool, goesOn: Bool) -> Event {
         // A callback ran a foreign loop, which left this one asleep.
         if pointee.asleepOutside != nil { wakeFromOutside() }
         var wasRoused = false
@@ -61,9 +63,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var isWoken = beginLook(frame)
             // After the request to look again, which a thread makes when the mode is a common one, has been taken.
             if hasMetCommon(frame) { isWoken = true }
-            // A poll looks at the present only; but a run without time has no other look.
-            let goesOn = !isWoken && (!polls || frame.pointee.polls)
-            var look = look(in: frame.pointee.mode, ends: polls || isWoken, deadline: frame.pointee.deadline, goesOn: goesOn) { readClock(frame) }
+            let ends = polls || isWoken
+            var look = look(in: frame.pointee.mode, ends: ends, deadline: frame.pointee.deadline, goesOn: goesOn && !isWoken) { readClock(frame) }
             if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
             if hasProblems(look), callOutProblems(look) {
                 // The client may have run the loop, or a foreign one.
@@ -75,7 +76,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             var decision = look.decide()
             if case .poll = decision {
                 switch poll(frame, look, polls: polls, &hasNotified) {
-                case .event(let event): return event
+                case .event(let event):
+                    if manualClock != nil { endRest() }
+                    return event
                 case .lookAgain: continue
                 case .nothing: break
                 }
@@ -84,7 +87,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             switch decision {
             case .serve(let choice): return choose(choice, frame)
-            case .sleep(let until): if let event = sleep(frame, look, until: until, &wasRoused) { return event }
+            case .sleep(let until):
+                let event = sleep(frame, look, until: until, &wasRoused)
+                // Time has passed; and one that rests has another time, if the clock was moved.
+                frame.pointee.now = 0
+                if let event { return event }
             case .poll, .lookAgain: break
             }
         }
@@ -143,11 +150,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if manualClock != nil {
             pointee.isBlind.store(facts.contains(.isRefused), ordering: .releasing)
             facts.insert(goOnLocked(
-                in: mode, to: goesOn && facts.isDisjoint(with: [.timersDue, .inboxReady]) ? next : nil, isOfHost: isOfHost))
+                in: mode, to: goesOn && facts.isDisjoint(with: .due) ? next : nil, isOfHost: isOfHost))
         }
         let set = mode.pointee.ports.isHaunted ? EpollSet() : mode.pointee.ports.epoll
         unlock(owner: true)
-        if ends || (facts.isDisjoint(with: [.timersDue, .inboxReady]) && deadline != Clock.never && now() >= deadline) { facts.insert(.isOver) }
+        if ends || (facts.isDisjoint(with: .due) && deadline != Clock.never && now() >= deadline) { facts.insert(.isOver) }
         if facts.contains(.isRefused) {
             // Without a set the loop looks at the queue itself, as often as it tries to get a set.
             if servesMainQueue && !set.isOpen && MainQueue.isReady { facts.insert(.mainQueueReady) }
@@ -212,8 +219,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.wake.futexWait(while: asleep, until: until)
         }
         if Trace.isWanted { recordSleep(.sleepEnd) }
-        frame.pointee.now = 0
         getUp(from: asleep)
+        if manualClock != nil { endRest() }
         if let chosen, let event = choose(chosen, frame) { return event }
         if signalled { return chooseSignals(frame) }
         if let ready { return choosePort(ready.token, ready.events, frame, &signalled) }
@@ -228,6 +235,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     private func choose(_ choice: Look.Choice, _ frame: RunFramePointer) -> Event {
+        if manualClock != nil { endRest() }
         switch choice {
         case .nothing:
             endWait(frame)

@@ -11,7 +11,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// Sets the date by the clock of the loop whose lock is held; nil: the system's.
     @inline(never)
     private func setDate(_ date: Double, by loop: RunLoopPointer?) {
-        if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.pointee.clockTime) } else { setDate(date) }
+        if let loop, let clock = loop.manualClock { setDate(date, by: clock, now: loop.clockTime) } else { setDate(date) }
     }
 
     private func setDate(_ date: Double, by clock: ManualClockPointer, now: Int64) {
@@ -43,7 +43,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let clock = loop?.manualClock
         let distance = Clock.nanoseconds(clock == nil ? seconds : seconds - ManualClock.rounding)
         if let loop, let clock {
-            let now = loop.pointee.clockTime
+            let now = loop.clockTime
             setInstant(now + distance, by: clock)
             details.pointee.fireDate = Swift.min(clock.date(ofInstant: now) + seconds, Clock.latestDate)
             return
