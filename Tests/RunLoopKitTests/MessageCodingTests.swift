@@ -126,6 +126,33 @@ extension Seeded {
         #expect(memory.with(more) { MessageCoding.decode($0) } == nil)
     }
 
+    @Test("A message of too many parts is not written, and is read as bytes, which cost the receiver no more: S-NSP-19, S-MSG-42")
+    func manyParts() {
+        let parts = [MessageCoding.Part](repeating: .data([]), count: MessageCoding.partLimit)
+        let most = MessageCoding.encode(parts, replyName: [])!
+        #expect(most.withUnsafeBytes { MessageCoding.decode($0) }?.parts.count == MessageCoding.partLimit)
+        #expect(MessageCoding.encode(parts + [.data([])], replyName: []) == nil)
+        var more = most + [0, 0, 0, 0, 0]
+        // 65,536 and one.
+        more[10] = 1
+        #expect(more.withUnsafeBytes { MessageCoding.decode($0) } == nil)
+        let message = more
+        let received = onNewThread { () -> [[UInt8]]? in
+            nonisolated(unsafe) var last: [Any]?
+            let port = MessagePort()
+            let receiver = Receiver { last = $0.components }
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            let many = [[UInt8]](repeating: [], count: MessageCoding.partLimit + 1)
+            #expect(!port.send(before: .now, components: many, from: nil, reserved: 0))
+            try! port.post(message)
+            RunLoop.current.run(mode: .default, before: .distantFuture)
+            port.invalidate()
+            return withExtendedLifetime(receiver) { last as? [[UInt8]] }
+        }
+        #expect(received == [message])
+    }
+
     @Test("Frames of sockets with anything in them make ports that can be sent to, or none: S-NSP-17", arguments: [21, 22] as [UInt64])
     func frames(seed: UInt64) {
         var random = Seeded(seed)

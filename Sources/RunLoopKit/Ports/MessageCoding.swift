@@ -7,13 +7,15 @@
 ///     each      1 byte kind (0 data, 1 port), 4 bytes length, then the data or the port's name
 ///
 /// Numbers are little endian. A message that does not begin so, or does not end where it says, is C code's, and is
-/// one component of data. What comes from a peer is not trusted: nothing is reserved on the word of a number in it, and
-/// there are at most `portLimit` ports, since an object is made for each. This file calls nothing, so that the fuzzer in
-/// Tests/Fuzz runs it alone.
+/// one component of data. What comes from a peer is not trusted: nothing is reserved on the word of a number in it. There are
+/// at most `partLimit` components, since each costs a receiver more than the five bytes that it costs the peer, and among them at
+/// most `portLimit` ports, since an object is made for each. This file calls nothing, so that the fuzzer in Tests/Fuzz runs it alone.
 enum MessageCoding {
     private static var mark: String.UTF8View { "RLKport1".utf8 }
     /// The most ports that a message carries.
     static let portLimit = 1024
+    /// The most components that a message has, the ports among them.
+    static let partLimit = 65536
 
     enum Part: Equatable {
         case data([UInt8])
@@ -21,7 +23,7 @@ enum MessageCoding {
     }
 
     static func encode(_ parts: [Part], replyName: [UInt8]) -> [UInt8]? {
-        guard replyName.count <= UInt16.max, let count = UInt32(exactly: parts.count) else { return nil }
+        guard replyName.count <= UInt16.max, parts.count <= partLimit, let count = UInt32(exactly: parts.count) else { return nil }
         var bytes = Array(mark)
         append(UInt16(replyName.count), to: &bytes)
         bytes += replyName
@@ -48,7 +50,7 @@ enum MessageCoding {
         guard take(mark.count, from: &rest).map({ $0.elementsEqual(mark) }) == true,
             let nameLength = number(UInt16.self, from: &rest),
             let replyName = take(Int(nameLength), from: &rest),
-            let count = number(UInt32.self, from: &rest)
+            let count = number(UInt32.self, from: &rest), count <= partLimit
         else { return nil }
         var parts: [Part] = []
         var ports = 0

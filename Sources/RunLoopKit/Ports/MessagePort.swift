@@ -141,7 +141,8 @@ public final class MessagePort: Port, @unchecked Sendable {
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full; a date that is not in the future makes one try.
     ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
-    ///   - components: sequences of bytes and at most 1024 message ports; anything else is refused (S-NSP-19).
+    ///   - components: sequences of bytes and at most 1024 message ports, together at most 65,536; anything else is refused
+    ///     (S-NSP-19).
     ///   - receivePort: where answers are to go; a message port or nil.
     ///   - headerSpaceReserved: ignored.
     /// - Returns: whether it was queued; false also for an invalid port (S-NSP-8).

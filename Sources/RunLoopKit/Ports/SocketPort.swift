@@ -218,7 +218,8 @@ open class SocketPort: Port, @unchecked Sendable {
     ///   - limitDate: how long to wait for the connection and for room in it; a date that is not in the future makes
     ///     one try. If only part of a message was written, the connection is closed.
     ///   - msgID: the number that the receiver gets, of which 32 bits are carried.
-    ///   - components: sequences of bytes and at most 1024 socket ports; anything else is refused (S-NSP-19).
+    ///   - components: sequences of bytes and at most 1024 socket ports, together at most 65,536; anything else is refused
+    ///     (S-NSP-19).
     ///   - receivePort: where answers are to go; a socket port or nil.
     ///   - headerSpaceReserved: ignored.
     /// - Returns: whether it was passed to the system; false also for an invalid port (S-NSP-8).
