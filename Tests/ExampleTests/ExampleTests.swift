@@ -106,7 +106,7 @@ private final class LineClient {
 }
 
 @Suite struct ExampleTests {
-    @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too; dispatchMain ends it: S-GCD-1 S-GCD-2 S-GCD-8 S-LOOP-13")
+    @Test("The main queue and the main actor run on RunLoop.main, and Foundation's loop serves them too; dispatchMain ends it: S-GCD-1 S-GCD-2 S-GCD-8 S-LOOP-13 S-MSG-12")
     func mainQueue() throws {
         let (lines, status) = try run("RunLoopTestMainQueue")
         #expect(status == 0)
@@ -134,6 +134,13 @@ private final class LineClient {
             a block that waits for another by running the loop waits in vain
               first block: finished
               second block
+              stopped
+            a message port that the main queue serves
+              registered: true
+              takes 1, main thread: true
+              the end of the pipe: 0
+              takes 0, main thread: true
+              the end of the pipe: 0
               stopped
             dispatchMain ends the main loop, and whoever waits for it goes on
               the sequence is over

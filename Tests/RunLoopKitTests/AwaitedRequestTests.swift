@@ -237,6 +237,48 @@ private func startedThread() throws -> RunLoopThread {
         await client.finish()
     }
 
+    @Test("A handler on a queue takes the descriptors of its message, and what it leaves is closed: S-MSG-12")
+    func descriptorsOnAQueue() async throws {
+        let port = MessagePort()
+        let name = "queue.descriptors.\(getpid())"
+        #expect(MessagePortNameServer.sharedInstance().registerPort(port, name: name))
+        port.setRequestHandler { _, request in
+            if request.msgid == 0 { return [] }
+            let taken = request.takeDescriptors()
+            for descriptor in taken { close(descriptor) }
+            return [UInt8(taken.count), UInt8(request.takeDescriptors().count)]
+        }
+        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as! MessagePort
+        let client = try startedThread()
+        // That the main queue's thread is another one is a scenario of RunLoopTestMainQueue: here no thread has that queue.
+        for queue in [DispatchQueue.main, DispatchQueue(label: "own")] {
+            port.setDispatchQueue(queue)
+            // Twice, because a receiver's duplicates are closed with what is left of the message.
+            for msgid in [1, 0] as [Int32] {
+                var ends: [CInt] = [-1, -1]
+                #expect(pipe(&ends) == 0)
+                let sockets = SocketPair()
+                let answer = try await remote.request(
+                    msgid: msgid, descriptors: [ends[1], sockets.one], on: client.loop)
+                #expect(answer == (msgid == 0 ? [] : [2, 0]))
+                close(ends[1])
+                sockets.closeOne()
+                // The end comes when nobody has the other ends any more.
+                let (end, other) = (ends[0], sockets.other)
+                await Task.detached {
+                    var byte: UInt8 = 0
+                    #expect(read(end, &byte, 1) == 0)
+                    #expect(read(other, &byte, 1) == 0)
+                }.value
+                close(ends[0])
+                sockets.closeOther()
+            }
+        }
+        port.setDispatchQueue(nil)
+        port.invalidate()
+        await client.finish()
+    }
+
     @Test("A queue that served a port is let go of")
     func queueIsReleased() async throws {
         weak var released: DispatchQueue?
@@ -251,4 +293,20 @@ private func startedThread() throws -> RunLoopThread {
         port.invalidate()
         while released != nil { await Task.yield() }
     }
+}
+
+/// Two local sockets.
+private struct SocketPair {
+    let one: CInt
+    let other: CInt
+
+    init() {
+        var both: [CInt] = [-1, -1]
+        let status = socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &both)
+        precondition(status == 0)
+        (one, other) = (both[0], both[1])
+    }
+
+    func closeOne() { close(one) }
+    func closeOther() { close(other) }
 }

@@ -36,9 +36,54 @@ extension MessagePort {
     nonisolated(unsafe) static let relayKey = UnsafeRawPointer(UnsafeMutablePointer<UInt8>.allocate(capacity: 1))
 
     /// Calls the body on the queue that the calling thread relays messages to; here if it is no relay's.
-    static func onQueue<Result>(_ body: () -> Result) -> Result {
-        guard let queue = dispatch_get_specific(relayKey) else { return body() }
-        return Unmanaged<DispatchQueue>.fromOpaque(queue).takeUnretainedValue().sync(execute: body)
+    ///
+    /// The C library gives descriptors to the thread that it calls, and the queue's may be another, as the main queue's is: so the relay's
+    /// takes them for the body.
+    static func onQueue<Result>(for port: RLMessagePortRef, _ body: (CarriedDescriptors?) -> Result) -> Result {
+        guard let queue = dispatch_get_specific(relayKey) else { return body(nil) }
+        let descriptors = CarriedDescriptors(takingFrom: port)
+        defer { descriptors.drop() }
+        return Unmanaged<DispatchQueue>.fromOpaque(queue).takeUnretainedValue().sync { body(descriptors) }
+    }
+}
+
+/// The descriptors of a message on their way to the queue that serves it; whoever takes them closes them.
+final class CarriedDescriptors: Sendable {
+    private let descriptors: Locked<[CInt]>
+
+    /// On the thread that the C library calls, during the call.
+    init(takingFrom port: RLMessagePortRef) { descriptors = Locked(takeDescriptors(of: port)) }
+
+    func take() -> [CInt] {
+        descriptors.withLock { descriptors in
+            defer { descriptors = [] }
+            return descriptors
+        }
+    }
+
+    /// Closes those that were not taken, none of which makes the calling thread wait (S-MSG-42).
+    func drop() {
+        let dropped = take()
+        if dropped.isEmpty { return }
+        let slow = dropped.filter { descriptor in
+            SocketCalls.switchLingerOff(descriptor)
+            if SocketCalls.mayHoldFiles(descriptor) { return true }
+            SocketCalls.end(descriptor)
+            return false
+        }
+        // What is queued in such a socket is closed with it, and may have to wait.
+        if slow.isEmpty { return }
+        let end: @Sendable () -> Void = { for descriptor in slow { SocketCalls.end(descriptor) } }
+        if !RunLoop.performInBackground(end) { end() }
+    }
+}
+
+/// The descriptors of the message whose callback runs on the calling thread.
+func takeDescriptors(of port: RLMessagePortRef) -> [CInt] {
+    let count = RLMessagePortTakeDescriptors(port, nil, 0)
+    guard count > 0 else { return [] }
+    return [CInt](unsafeUninitializedCapacity: count) { buffer, taken in
+        taken = RLMessagePortTakeDescriptors(port, buffer.baseAddress, count)
     }
 }
 

@@ -16,11 +16,14 @@ extension MessagePort {
         /// The data, empty if none were sent (S-MSG-14).
         public let bytes: [UInt8]
         private let port: RLMessagePortRef
+        /// Those of a message that a queue serves; nil if the C library has them.
+        private let descriptors: CarriedDescriptors?
 
-        fileprivate init(msgid: Int32, bytes: [UInt8], port: RLMessagePortRef) {
+        fileprivate init(msgid: Int32, bytes: [UInt8], port: RLMessagePortRef, descriptors: CarriedDescriptors?) {
             self.msgid = msgid
             self.bytes = bytes
             self.port = port
+            self.descriptors = descriptors
             _ = RLRetain(RLTypeRef(port))
         }
 
@@ -32,11 +35,7 @@ extension MessagePort {
         ///   handler has returned: what it does not take is closed then.
         /// - Threads: the one that calls the handler.
         public func takeDescriptors() -> [CInt] {
-            let count = RLMessagePortTakeDescriptors(port, nil, 0)
-            guard count > 0 else { return [] }
-            return [CInt](unsafeUninitializedCapacity: count) { buffer, taken in
-                taken = RLMessagePortTakeDescriptors(port, buffer.baseAddress, count)
-            }
+            descriptors?.take() ?? RunLoopKit.takeDescriptors(of: port)
         }
     }
 
@@ -140,9 +139,11 @@ extension MessagePort {
     }
 
     /// What the port's handler says of a message; nil if it has none.
-    func answer(_ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef) -> RLDataRef?? {
+    func answer(
+        _ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef, _ descriptors: CarriedDescriptors?
+    ) -> RLDataRef?? {
         guard let handler = requestHandler.withLock({ $0 }) else { return nil }
-        let request = Request(msgid: msgid, bytes: RunLoopKit.bytes(of: data), port: reference)
+        let request = Request(msgid: msgid, bytes: RunLoopKit.bytes(of: data), port: reference, descriptors: descriptors)
         guard let answer = handler.answer(self, request) else { return .some(nil) }
         return .some(answer.withUnsafeBytes { RLDataCreate($0.baseAddress, $0.count) })
     }

@@ -276,8 +276,8 @@ private func receiveMessage(
     _ reference: RLMessagePortRef, _ msgid: Int32, _ data: RLDataRef, _ info: UnsafeMutableRawPointer?
 ) -> RLDataRef? {
     guard let info, let port = MessagePortInfo.unretained(info).port else { return nil }
-    return MessagePort.onQueue {
-        if let answer = port.answer(reference, msgid, data) { return answer }
+    return MessagePort.onQueue(for: reference) { descriptors in
+        if let answer = port.answer(reference, msgid, data, descriptors) { return answer }
         let bytes = UnsafeRawBufferPointer(start: RLDataGetBytePtr(data), count: RLDataGetLength(data))
         port.deliver(MessagePort.decoded(msgid: msgid, bytes))
         return nil

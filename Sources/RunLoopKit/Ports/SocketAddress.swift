@@ -155,6 +155,28 @@ enum SocketCalls {
         return count < 0 && (errno == EAGAIN || errno == EINTR) ? .nothing : .over
     }
 
+    /// The close of the descriptor, if it is a socket, does not wait until its peer has read.
+    static func switchLingerOff(_ descriptor: CInt) {
+        var option = linger()
+        var size = socklen_t(MemoryLayout<linger>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, &size) == 0, option.l_onoff != 0, option.l_linger > 0 else { return }
+        option.l_onoff = 0
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, size)
+    }
+
+    /// Whether descriptors may be queued in it.
+    static func mayHoldFiles(_ descriptor: CInt) -> Bool {
+        var domain: CInt = 0
+        var size = socklen_t(MemoryLayout<CInt>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX && isReadable(descriptor)
+    }
+
+    /// Whether something has come that was not read.
+    static func isReadable(_ descriptor: CInt) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&entry, 1, 0) > 0
+    }
+
     static func end(_ descriptor: CInt) { _ = close(descriptor) }
 
     /// The address that the descriptor has on this side.

@@ -3,8 +3,11 @@
 // what happens; the test knows what has to be printed.
 import Dispatch
 import Foundation
+import class RunLoopKit.MessagePort
+import class RunLoopKit.MessagePortNameServer
 import class RunLoopKit.RunLoop
 import class RunLoopKit.RunLoopExecutor
+import class RunLoopKit.RunLoopThread
 import class RunLoopKit.Timer
 
 let main = RunLoop.main
@@ -64,6 +67,35 @@ DispatchQueue.main.async {
     print("  first block: \(main.run(mode: .default, for: .zero))")
 }
 print("  \(main.run(mode: .default))")
+
+print("a message port that the main queue serves")
+let port = MessagePort()
+let name = "MainQueue.\(getpid())"
+print("  registered: \(MessagePortNameServer.sharedInstance().registerPort(port, name: name))")
+port.setRequestHandler { _, request in
+    let taken = request.msgid == 1 ? request.takeDescriptors() : []
+    print("  takes \(taken.count), main thread: \(Thread.isMainThread)")
+    for descriptor in taken { close(descriptor) }
+    return []
+}
+port.setDispatchQueue(.main)
+let client = RunLoopThread { _ in
+    let remote = MessagePortNameServer.sharedInstance().port(forName: name) as! MessagePort
+    for msgid in [1, 2] as [Int32] {
+        var ends: [CInt] = [-1, -1]
+        guard pipe(&ends) == 0, (try? remote.request(msgid: msgid, descriptors: [ends[1]])) != nil else { continue }
+        close(ends[1])
+        // Nobody has the other end any more.
+        var byte: UInt8 = 0
+        print("  the end of the pipe: \(read(ends[0], &byte, 1))")
+        close(ends[0])
+    }
+    stopLater()
+}
+do { try client.start() } catch { print("  \(error)") }
+print("  \(main.run(mode: .default))")
+client.join()
+port.invalidate()
 
 // The last scenario: nobody gets the main thread back.
 print("dispatchMain ends the main loop, and whoever waits for it goes on")
