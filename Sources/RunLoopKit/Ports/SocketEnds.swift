@@ -110,6 +110,10 @@ final class SocketSender: @unchecked Sendable {
 ///
 /// Each descriptor has a source, which is in all modes that the port is in. A source serves one message in a pass, and
 /// reads no further than its end, so that the next one makes the descriptor readable again.
+///
+/// What has come of messages that are not whole is bounded for all connections together (S-NSP-21). A connection that finds no room is
+/// not read from, so that its peer waits, and tries again after a while. There is always one that finds room, the one that is
+/// favoured: so messages get whole and make room. One whose peer is silent, while others wait, is closed.
 // Sendable: the descriptor's number and everything else that changes is locked.
 final class SocketListener: @unchecked Sendable {
     /// A descriptor, closed with the last who uses it.
@@ -128,11 +132,31 @@ final class SocketListener: @unchecked Sendable {
         var isBeingRead = false
         /// Of the message that is being read: first the header, then the payload too.
         var bytes: [UInt8] = []
+        /// Guarded by the listener's lock: how many of these count, when there were last more, and whether there is no room for more.
+        var counted = 0
+        var lastBytes = ContinuousClock.now
+        var waitsForRoom = false
 
         init(_ handle: Handle, _ source: RunLoop.Source) {
             self.handle = handle
             self.source = source
         }
+    }
+
+    /// Sources that a loop leaves alone for a while, because nothing could be done for them; the timer ends that.
+    private struct Pause {
+        let timer: Timer
+        var sources: [RunLoop.Source] = []
+    }
+
+    /// What the listener keeps of messages that are not whole (S-NSP-21).
+    struct Limits {
+        /// As much of each message counts for nothing: a connection costs the system as much.
+        var free = 65536
+        /// The most that counts of all together, besides the favoured message.
+        var all = 1 << 28
+        /// For how long a peer may pause in a message while others wait for room.
+        var silence = Duration.seconds(10)
     }
 
     private struct State {
@@ -143,9 +167,21 @@ final class SocketListener: @unchecked Sendable {
         var places: [RunLoop: ModeSet] = [:]
         /// How many changes of these there were.
         var changes = 0
-        /// Loops that do not look for connections for a while, because none could be taken; the timer ends that.
-        var pauses: [RunLoop: Timer] = [:]
+        var pauses: [RunLoop: Pause] = [:]
         var connections: [CInt: Connection] = [:]
+        /// The sum of what counts of all connections.
+        var counted = 0
+        /// The connection whose message may go beyond the bound.
+        var favoured: Connection?
+        /// When a silent connection may be looked for again.
+        var nextLook = ContinuousClock.now
+
+        /// The connection keeps nothing more of a message that is not whole, or this much.
+        mutating func settle(_ connection: Connection, at count: Int) {
+            counted += count - connection.counted
+            connection.counted = count
+            if count == 0, favoured === connection { favoured = nil }
+        }
 
         var sources: [RunLoop.Source] { (source.map { [$0] } ?? []) + connections.values.map(\.source) }
     }
@@ -155,6 +191,8 @@ final class SocketListener: @unchecked Sendable {
     let address: [UInt8]?
     /// Set once, before anybody else has the port.
     weak var port: SocketPort?
+    /// Tests set other ones, before there are connections.
+    var limits = Limits()
 
     init(_ signature: SocketSignature) {
         let descriptor = SocketCalls.make(signature)
@@ -184,6 +222,9 @@ final class SocketListener: @unchecked Sendable {
 
     var isOpen: Bool { state.withLock { $0.handle != nil } }
 
+    /// What it keeps of messages that are not whole, where nobody reads meanwhile.
+    var keptBytes: Int { state.withLock { $0.connections.values.reduce(0) { $0 + $1.bytes.count } } }
+
     var descriptor: CInt { state.withLock { $0.handle?.descriptor ?? -1 } }
 
     /// That of its source, which those of its connections have as well.
@@ -203,7 +244,7 @@ final class SocketListener: @unchecked Sendable {
         // A source is out of its loops before its descriptor is closed.
         old.source?.invalidate()
         for connection in old.connections.values { connection.source.invalidate() }
-        for timer in old.pauses.values { timer.invalidate() }
+        for pause in old.pauses.values { pause.timer.invalidate() }
         return old.handle != nil
     }
 
@@ -224,10 +265,10 @@ final class SocketListener: @unchecked Sendable {
         let (sources, timer) = state.withLock { state in
             _ = state.places[loop]?.remove(mode, common: common)
             state.changes += 1
-            guard state.places[loop]?.isEmpty != false else { return (state.sources, state.pauses[loop]) }
+            guard state.places[loop]?.isEmpty != false else { return (state.sources, state.pauses[loop]?.timer) }
             // The caller has the loop's object.
             state.places[loop] = nil
-            return (state.sources, state.pauses.removeValue(forKey: loop))
+            return (state.sources, state.pauses.removeValue(forKey: loop)?.timer)
         }
         for source in sources { loop.remove(source, forMode: mode) }
         if let timer { loop.remove(timer, forMode: mode) }
@@ -261,7 +302,8 @@ final class SocketListener: @unchecked Sendable {
         guard let listener = state.withLock({ $0.handle }) else { return }
         let descriptor = SocketCalls.takeConnection(listener.descriptor)
         guard descriptor >= 0 else {
-            if SocketCalls.cannotTakeConnections { pause() }
+            // For lack of descriptors: those that wait stay queued.
+            if SocketCalls.cannotTakeConnections, let source = state.withLock({ $0.source }) { pause(source) }
             return
         }
         let source = RunLoop.Source(descriptor: descriptor) { [weak self] _ in self?.receive(descriptor) }
@@ -275,17 +317,18 @@ final class SocketListener: @unchecked Sendable {
         place(add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) })
     }
 
-    /// No connection can be taken, for lack of descriptors: those that wait stay queued, and the calling thread's loop tries again later.
-    /// With the source in it, it would try again and again (S-ARG-10).
-    private func pause() {
+    /// Nothing can be done for the source now: the calling thread's loop tries again later. With the source in it, it would try again and
+    /// again (S-ARG-10).
+    private func pause(_ source: RunLoop.Source) {
         let loop = RunLoop.current
-        let timer = Timer(timeInterval: .milliseconds(100), repeats: false) { [weak self] _ in self?.goOn() }
-        let (source, former) = state.withLock { state in
-            let former = state.handle == nil ? timer : state.pauses.updateValue(timer, forKey: loop)
-            return (state.source, former)
+        // Only the loop's thread makes pauses and ends them.
+        let known = state.withLock { $0.pauses[loop]?.timer }
+        let timer = known ?? Timer(timeInterval: .milliseconds(100), repeats: false) { [weak self] _ in self?.goOn() }
+        let isOpen = state.withLock { state in
+            if state.handle != nil { state.pauses[loop, default: Pause(timer: timer)].sources.append(source) }
+            return state.handle != nil
         }
-        former?.invalidate()
-        guard let source else { return }
+        guard isOpen else { return timer.invalidate() }
         place(in: loop) { loop, mode in
             // First the timer, so that no mode is empty in between.
             loop.add(timer, forMode: mode)
@@ -295,12 +338,14 @@ final class SocketListener: @unchecked Sendable {
         }
     }
 
-    /// The calling thread's loop looks for connections again.
+    /// The calling thread's loop looks at the sources again.
     private func goOn() {
         let loop = RunLoop.current
-        let (source, timer) = state.withLock { ($0.source, $0.pauses.removeValue(forKey: loop)) }
-        if let source { place(in: loop, add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) }) }
-        withExtendedLifetime(timer) {}
+        let pause = state.withLock { $0.pauses.removeValue(forKey: loop) }
+        for source in pause?.sources ?? [] {
+            place(in: loop, add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) })
+        }
+        withExtendedLifetime(pause) {}
     }
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
@@ -308,13 +353,15 @@ final class SocketListener: @unchecked Sendable {
         guard let listener = state.withLock({ $0.handle }),
             let frame = SocketCalls.readDatagram(listener.descriptor), frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
-            let message = SocketFrame.decode(msgid: number(frame, 4), Array(frame[SocketFrame.headerLength...]))
+            let message = SocketFrame.decode(msgid: number(frame, 4), frame, from: SocketFrame.headerLength)
         else { return }
         port?.deliver(message)
     }
 
     private enum Outcome {
         case nothing
+        /// There is no room for more of the message.
+        case full
         case message(CarriedMessage)
         case over
     }
@@ -331,10 +378,88 @@ final class SocketListener: @unchecked Sendable {
         let isOver = if case .over = outcome { true } else { false }
         state.withLock { state in
             connection.isBeingRead = false
-            if isOver, state.connections[descriptor] === connection { state.connections[descriptor] = nil }
+            guard state.connections[descriptor] === connection else { return }
+            state.settle(connection, at: isOver ? 0 : max(connection.bytes.count - limits.free, 0))
+            if isOver { state.connections[descriptor] = nil }
         }
-        if case .message(let message) = outcome { port?.deliver(message) }
-        if isOver { connection.source.invalidate() }
+        switch outcome {
+        case .nothing: break
+        case .full: pause(connection.source)
+        case .message(let message): port?.deliver(message)
+        case .over: connection.source.invalidate()
+        }
+    }
+
+    private enum Room {
+        case enough
+        case full
+        /// Perhaps, if this one is closed, which was silent at that time.
+        case behind(Connection, since: ContinuousClock.Instant)
+    }
+
+    /// Takes room for so many bytes of a message that is not whole; nil if the connection is closed.
+    private func takeRoom(_ size: Int, for connection: Connection) -> Bool? {
+        let count = size - limits.free
+        if count <= 0 { return true }
+        // Each round but the last closes a connection.
+        while true {
+            let now = ContinuousClock.now
+            let room: Room? = state.withLock { state in
+                guard state.connections[connection.handle.descriptor] === connection else { return nil }
+                if state.counted + count - connection.counted > limits.all, state.favoured !== connection {
+                    guard state.favoured == nil else {
+                        connection.waitsForRoom = true
+                        return silentConnection(in: &state, now).map { .behind($0, since: $0.lastBytes) } ?? .full
+                    }
+                    state.favoured = connection
+                }
+                state.settle(connection, at: count)
+                connection.lastBytes = now
+                connection.waitsForRoom = false
+                return .enough
+            }
+            switch room {
+            case nil: return nil
+            case .enough?: return true
+            case .full?: return false
+            case .behind(let silent, let since)?: if !close(silent, since, now) { return false }
+            }
+        }
+    }
+
+    /// The one that has been silent for the longest time, if that is too long. The time of a look grows with the number of connections, so
+    /// that there is one in a while.
+    private func silentConnection(in state: inout State, _ now: ContinuousClock.Instant) -> Connection? {
+        guard now >= state.nextLook else { return nil }
+        state.nextLook = now + .milliseconds(100)
+        let last = now - limits.silence
+        var silent: Connection?
+        for connection in state.connections.values
+        where connection.counted > 0 && !connection.isBeingRead && !connection.waitsForRoom && connection.lastBytes <= last {
+            if silent.map({ connection.lastBytes < $0.lastBytes }) ?? true { silent = connection }
+        }
+        return silent
+    }
+
+    /// Closes a silent connection, but not one for which this process has not looked.
+    private func close(_ silent: Connection, _ since: ContinuousClock.Instant, _ now: ContinuousClock.Instant) -> Bool {
+        let hasMore = SocketCalls.isReadable(silent.handle.descriptor)
+        let isClosed = state.withLock { state in
+            guard state.connections[silent.handle.descriptor] === silent, !silent.isBeingRead, silent.lastBytes == since else {
+                return false
+            }
+            if hasMore {
+                silent.lastBytes = now
+                return false
+            }
+            state.settle(silent, at: 0)
+            state.connections[silent.handle.descriptor] = nil
+            // There may be another one.
+            state.nextLook = now
+            return true
+        }
+        if isClosed { silent.source.invalidate() }
+        return isClosed
     }
 
     /// Reads on, at most to the end of the message.
@@ -347,15 +472,19 @@ final class SocketListener: @unchecked Sendable {
                 if total - SocketFrame.headerLength > SocketFrame.longest { return .over }
             }
             if have >= SocketFrame.headerLength, have == total {
-                let payload = Array(connection.bytes[SocketFrame.headerLength...])
+                defer { connection.bytes = [] }
                 let msgid = number(connection.bytes, 4)
-                connection.bytes = []
                 // Who writes something else is not listened to any longer.
-                guard let message = SocketFrame.decode(msgid: msgid, payload) else { return .over }
-                return .message(message)
+                let message = SocketFrame.decode(msgid: msgid, connection.bytes, from: SocketFrame.headerLength)
+                return message.map { .message($0) } ?? .over
             }
             // Room is made for what has come, not for what the header says.
             let room = min(total - have, 65536)
+            switch takeRoom(have + room, for: connection) {
+            case true?: break
+            case false?: return .full
+            case nil: return .over
+            }
             var result = SocketCalls.ReadResult.nothing
             let portion = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
                 result = SocketCalls.read(connection.handle.descriptor, into: UnsafeMutableRawBufferPointer(buffer))

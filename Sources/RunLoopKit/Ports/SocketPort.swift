@@ -3,7 +3,8 @@
 ///
 /// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are
 /// equal and share the connection (S-NSP-17). Every process that can connect to a local port can send to it: a program
-/// that listens decides what it accepts from which peer.
+/// that listens decides what it accepts from which peer. What has come of messages that are not whole is bounded for all peers together:
+/// one without room waits, and one that is silent for ten seconds in a message, while another waits, loses its connection (S-NSP-21).
 ///
 /// A port for datagrams, by ``init(protocolFamily:socketType:protocol:address:)``, needs no connection: each message is one
 /// datagram, which must not be too long for one, may be lost, and may come from any peer.
@@ -282,8 +283,10 @@ enum SocketFrame {
         return bytes + payload
     }
 
-    static func decode(msgid: UInt32, _ payload: [UInt8]) -> CarriedMessage? {
-        guard let message = payload.withUnsafeBytes({ MessageCoding.decode($0) }) else { return nil }
+    /// - Parameter start: where the payload begins in the bytes.
+    static func decode(msgid: UInt32, _ bytes: [UInt8], from start: Int = 0) -> CarriedMessage? {
+        let read = bytes.withUnsafeBytes { MessageCoding.decode(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+        guard let message = read else { return nil }
         var components: [PortComponent] = []
         for part in message.parts {
             switch part {
