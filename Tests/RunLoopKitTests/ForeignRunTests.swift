@@ -78,6 +78,52 @@ private func canBeRead(_ descriptor: CInt, _ milliseconds: CInt = 0) -> Bool {
         #expect(trace == ["true false", "E", "source 1", "true", "timer", "X", "stopped"])
     }
 
+    @Test("A foreign run that another thread lets go of is ended on its own, by the next one there or by a run of the loop: S-FRN-11")
+    func releasedElsewhere() {
+        let (results, trace) = onNewThread { () -> ([Bool], [String]) in
+            let trace = Trace()
+            let loop = RunLoop.current
+            loop.keepAlive()
+            let observer = loop.traceActivities(to: trace)
+            func prepareAndRelease() -> Bool {
+                nonisolated(unsafe) var run = try? RunLoop.ForeignRun()
+                guard run != nil else { return false }
+                run?.prepare()
+                TestThread { run = nil }.join()
+                return true
+            }
+            // Each finds the former one, and ends it.
+            var results = (0..<3).map { _ in prepareAndRelease() }
+            #expect(trace.all.filter { $0 == "E" }.count == 3 && trace.all.filter { $0 == "X" }.count == 2)
+            loop.run(mode: .default, for: .zero)
+            results.append(prepareAndRelease())
+            loop.run(mode: .default, for: .zero)
+            observer.invalidate()
+            return (results, trace.all.filter { ["E", "X"].contains($0) })
+        }
+        #expect(results == [true, true, true, true])
+        // Each run that began has ended.
+        #expect(trace.filter { $0 == "E" }.count == 6)
+        #expect(trace.filter { $0 == "X" }.count == 6)
+    }
+
+    @Test("The loop's thread may end before a foreign run of it that another thread lets go of: S-FRN-11")
+    func releasedAfterItsThread() {
+        let rounds = (0..<20).map { _ in
+            onNewThread { () -> Bool in
+                nonisolated(unsafe) var run: RunLoop.ForeignRun?
+                TestThread {
+                    run = try? RunLoop.ForeignRun()
+                    run?.prepare()
+                }.join()
+                let isValid = run?.isValid
+                TestThread { run = nil }.join()
+                return isValid == false
+            }
+        }
+        #expect(!rounds.contains(false))
+    }
+
     @Test("A loop has one foreign run at a time; letting go of it ends it: S-FRN-10, S-FRN-12")
     func one() {
         let codes = onNewThread { () -> [CInt] in

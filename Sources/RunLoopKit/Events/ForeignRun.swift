@@ -23,7 +23,8 @@ extension RunLoop {
     ///
     /// The passes, their order and the observers are those of ``RunLoop/run(mode:for:returnAfterSourceHandled:)`` without a
     /// time. When the run is over the next one begins as soon as there is something in the mode (S-FRN-6). A loop has one
-    /// foreign run at a time. Releasing the object invalidates it.
+    /// foreign run at a time. Releasing the object invalidates it: at once on its thread; after a release elsewhere that thread does it,
+    /// when its loop next runs in a common mode or is given another foreign run (S-FRN-11).
     ///
     /// In the other direction, a run loop that drives another loop watches that loop's descriptor with a
     /// ``Source/init(descriptor:name:perform:)``.
@@ -33,6 +34,8 @@ extension RunLoop {
     public final class ForeignRun {
         private let reference: RLForeignRunRef
         private let mode: Mode
+        /// The loop of the thread that made it, which the run keeps.
+        private let loop: RLRunLoopRef
         /// It serves this loop inside a wait of the other kind of loop, and is no run that the other one has to be told of.
         package var isGuest = false
 
@@ -45,6 +48,8 @@ extension RunLoop {
         public init(mode: Mode = .default) throws(SystemError) {
             guard mode != .common else { throw SystemError(code: SystemError.invalidArgument) }
             var error = SystemError(code: 0)
+            loop = RLGetCurrent()
+            ReleasedRuns.end(of: loop)
             let made = mode.rawValue.withCString { name in
                 let made = RLForeignRunCreate(name)
                 error = .last
@@ -56,6 +61,7 @@ extension RunLoop {
         }
 
         deinit {
+            if RLGetCurrentIfMade() != loop { return ReleasedRuns.add(reference, of: loop) }
             RLForeignRunInvalidate(reference)
             RLRelease(RLTypeRef(reference))
         }
@@ -107,3 +113,73 @@ extension RunLoop {
 
 @available(*, unavailable)
 extension RunLoop.ForeignRun: Sendable {}
+
+/// Foreign runs whose objects were released on other threads than theirs, which alone can end them.
+///
+/// A function on its way to a loop ends those of the loop; a thread that makes another run does not wait for it. Each loop has one such
+/// function at most, so that a loop that does not run collects none.
+enum ReleasedRuns {
+    /// By the address of the loop; there is an entry, perhaps an empty one, while a function is on its way, which keeps the loop.
+    private static let all = Locked<[UInt: [RLForeignRunRef]]>([:])
+
+    static func prepare() { _ = all }
+
+    /// What the function is posted with.
+    private final class Post {
+        let loop: RLRunLoopRef
+        /// Set on the loop's thread.
+        var isPerformed = false
+
+        init(_ loop: RLRunLoopRef) {
+            self.loop = loop
+            _ = RLRetain(RLTypeRef(loop))
+        }
+
+        deinit {
+            // The thread has ended, and its foreign run with it.
+            if !isPerformed { ReleasedRuns.release(ReleasedRuns.take(loop, isLast: true)) }
+            RLRelease(RLTypeRef(loop))
+        }
+    }
+
+    /// Takes over the reference.
+    static func add(_ run: RLForeignRunRef, of loop: RLRunLoopRef) {
+        let isFirst = all.withLock { all in
+            let isFirst = all[UInt(bitPattern: loop)] == nil
+            all[UInt(bitPattern: loop), default: []].append(run)
+            return isFirst
+        }
+        if !isFirst { return }
+        // Where the thread of the loop is gone, it is released at once, and perhaps the last that keeps the loop with it.
+        _ = RLRetain(RLTypeRef(loop))
+        defer { RLRelease(RLTypeRef(loop)) }
+        RLPerformFunction(
+            loop, kRLCommonModes,
+            { info in
+                let post = Unmanaged<Post>.fromOpaque(info!).takeUnretainedValue()
+                post.isPerformed = true
+                ReleasedRuns.end(ReleasedRuns.take(post.loop, isLast: true))
+            }, Unmanaged.passRetained(Post(loop)).toOpaque(), { Unmanaged<Post>.fromOpaque($0!).release() })
+        RLWakeUp(loop)
+    }
+
+    /// On the thread of the loop.
+    static func end(of loop: RLRunLoopRef) { end(take(loop, isLast: false)) }
+
+    private static func end(_ runs: [RLForeignRunRef]) {
+        for run in runs { RLForeignRunInvalidate(run) }
+        release(runs)
+    }
+
+    private static func take(_ loop: RLRunLoopRef, isLast: Bool) -> [RLForeignRunRef] {
+        all.withLock { all in
+            guard let runs = all[UInt(bitPattern: loop)] else { return [] }
+            all[UInt(bitPattern: loop)] = isLast ? nil : []
+            return runs
+        }
+    }
+
+    private static func release(_ runs: [RLForeignRunRef]) {
+        for run in runs { RLRelease(RLTypeRef(run)) }
+    }
+}

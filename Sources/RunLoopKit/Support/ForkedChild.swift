@@ -95,6 +95,7 @@ enum ForkedChild {
         NotificationQueue.prepare()
         Thread.prepare()
         FileLockThread.prepare()
+        ReleasedRuns.prepare()
         _ = (NotificationCenter.default, ListedRequest.delayed, ListedRequest.ordered, RunLoopThread.own)
         _ = (MessagePortNameServer.sharedInstance(), PortBridge.begin)
         _ = (RunLoop.Mode.default, RunLoop.Mode.common)
