@@ -55,7 +55,7 @@ extension RunLoop.Socket {
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
             address.sin_port = port.bigEndian
-            if let host, host.utf8.contains(0) || inet_pton(AF_INET, host, &address.sin_addr) != 1 { return nil }
+            if let host, host.isCutInC || inet_pton(AF_INET, host, &address.sin_addr) != 1 { return nil }
             return Address(address)
         }
 
@@ -71,7 +71,7 @@ extension RunLoop.Socket {
             address.sin6_family = sa_family_t(AF_INET6)
             address.sin6_port = port.bigEndian
             address.sin6_scope_id = scope
-            if let host, host.utf8.contains(0) || inet_pton(AF_INET6, host, &address.sin6_addr) != 1 { return nil }
+            if let host, host.isCutInC || inet_pton(AF_INET6, host, &address.sin6_addr) != 1 { return nil }
             return Address(address)
         }
 

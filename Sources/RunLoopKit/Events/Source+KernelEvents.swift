@@ -241,6 +241,7 @@ extension RunLoop.Source {
         }
         let made: RLSourceRef?
         if let path {
+            if path.isCutInC { throw RunLoop.SystemError(code: RunLoop.SystemError.invalidArgument) }
             made = path.withCString {
                 event.path = $0
                 return make()

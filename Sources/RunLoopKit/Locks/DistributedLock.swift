@@ -45,9 +45,8 @@ public final class DistributedLock: @unchecked Sendable {
     ///   current directory now.
     /// - Throws: `EINVAL` for a path that cannot be a file's.
     public init(path: String) throws(RunLoop.SystemError) {
-        guard !path.utf8.contains(0), let made = RLDistributedLockCreate(path) else {
-            throw path.utf8.contains(0) ? RunLoop.SystemError(code: RunLoop.SystemError.invalidArgument) : .last
-        }
+        if path.isCutInC { throw RunLoop.SystemError(code: RunLoop.SystemError.invalidArgument) }
+        guard let made = RLDistributedLockCreate(path) else { throw .last }
         reference = made
         self.path = path
     }

@@ -10,7 +10,7 @@ internal import CRunLoop
 /// `runloop-trace` turns it into what Perfetto (ui.perfetto.dev) shows. The file can be read at any time, also after the process was killed.
 /// A program that is started with `RUNLOOP_TRACE=file` in its environment is traced from its first loop on without any call.
 extension RunLoop {
-    /// Why a trace was not started; a log line says it in words.
+    /// Why a trace was not started; a log line says it in words, but not of a path with a zero byte in it.
     public enum TraceError: Error, Sendable {
         /// A trace is on, or is being started or stopped.
         case isTracing
@@ -35,6 +35,7 @@ extension RunLoop {
     /// - Throws: ``TraceError``. Only the start can fail.
     public static func startTrace(at path: String, loops: Int = 16) throws(TraceError) {
         if isTracing { throw .isTracing }
+        if path.isCutInC { throw .noFile }
         if !RLTraceStart(path, loops) { throw isTracing ? .isTracing : .noFile }
     }
 

@@ -61,7 +61,8 @@ public final class MessagePort: Port, @unchecked Sendable {
 
     /// The port that sends to the local port of a name; the same object as long as it is valid and held.
     static func remote(named name: [UInt8]) -> MessagePort? {
-        guard !name.isEmpty else { return nil }
+        // A peer may send any.
+        guard !name.isEmpty, !name.isCutInC else { return nil }
         let made = name.withCString { RLMessagePortCreateRemote($0) }
         guard let made else { return nil }
         // An object takes over the reference, also one that another thread's comes before.
@@ -199,7 +200,7 @@ public final class MessagePort: Port, @unchecked Sendable {
 
     /// Registers a name; false if it is taken, or if this port cannot receive.
     fileprivate func register(_ name: String) -> Bool {
-        name.withCString { RLMessagePortSetName(reference, $0) }
+        !name.isCutInC && name.withCString { RLMessagePortSetName(reference, $0) }
     }
 
     /// The message that the bytes are.
@@ -237,7 +238,7 @@ public final class MessagePortNameServer: Sendable {
     /// - Parameters:
     ///   - port: a message port that was made here, not found by name.
     ///   - name: at most 128 bytes of UTF-8; a longer name is cut. A port that has a name loses it.
-    /// - Returns: false if the name is taken, or the port cannot receive.
+    /// - Returns: false if the name is taken or has a zero byte, or the port cannot receive.
     public func registerPort(_ port: Port, name: String) -> Bool {
         guard let port = port as? MessagePort, !name.isEmpty else { return false }
         return port.register(name)

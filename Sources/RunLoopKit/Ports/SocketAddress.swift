@@ -192,7 +192,7 @@ enum SocketCalls {
     /// The address of a host's TCP port, the first of version 4.
     static func resolve(_ host: String, port: UInt16) -> [UInt8]? {
         // C would see the part before it.
-        if host.utf8.contains(0) { return nil }
+        if host.isCutInC { return nil }
         var hints = addrinfo()
         hints.ai_family = AF_INET
         hints.ai_socktype = stream

@@ -46,6 +46,16 @@ func releaseInfo(_ info: UnsafeRawPointer?) {
     Unmanaged<ContextInfo>.fromOpaque(info!).release()
 }
 
+extension Collection<UInt8> {
+    /// Whether a C function takes the bytes for another text: it sees them up to the first zero.
+    var isCutInC: Bool { contains(0) }
+}
+
+extension String {
+    /// The same of a name or a path, which then would name another thing. Asked wherever one is given to C.
+    var isCutInC: Bool { utf8.isCutInC }
+}
+
 extension [UInt8] {
     /// The same bytes, and no more memory than four times what they need: what was made room for before it was known how much comes may
     /// be kept for long.
