@@ -19,6 +19,16 @@ private final class Receiver: PortDelegate, @unchecked Sendable {
 /// The number at which a local port listens.
 private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 8 | UInt16(port.address[3]) }
 
+/// Reports what a loop asks of it.
+private final class Told: SocketPort, @unchecked Sendable {
+    // Sendable: set before a loop has it.
+    var report: (String) -> Void = { _ in }
+
+    override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) { report("added \(mode.rawValue)") }
+
+    override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) { report("removed \(mode.rawValue)") }
+}
+
 /// Ports that are reached through sockets.
 @Suite struct SocketPortTests {
     @Test("Messages and answers go between two threads through sockets, in order: S-NSP-1, S-NSP-5, S-NSP-9")
@@ -132,6 +142,31 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
         }
         #expect(isKept == [true, false])
         local.invalidate()
+    }
+
+    @Test("Of equal ports the one that was added is told where it is, also when another one is added or removed: S-NSP-17, S-NSP-18")
+    func equalIsTold() {
+        let trace = onNewThread { () -> [String] in
+            let loop = RunLoop.current
+            let trace = Trace()
+            let (one, two) = (Told(remoteWithTCPPort: 9, host: "127.0.0.1")!, Told(remoteWithTCPPort: 9, host: "127.0.0.1")!)
+            (one.report, two.report) = ({ trace.add("one \($0)") }, { trace.add("two \($0)") })
+            let other = RunLoop.Mode("equalIsTold")
+            loop.add(one, forMode: .default)
+            loop.add(two, forMode: .default)
+            loop.add(two, forMode: other)
+            loop.remove(two, forMode: .default)
+            loop.remove(two, forMode: other)
+            loop.add(two, forMode: other)
+            loop.remove(one, forMode: other)
+            return trace.all
+        }
+        let other = "equalIsTold"
+        let mode = RunLoop.Mode.default.rawValue
+        #expect(trace == [
+            "one added \(mode)", "one added \(other)", "one removed \(mode)", "one removed \(other)", "two added \(other)",
+            "two removed \(other)",
+        ])
     }
 
     @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")

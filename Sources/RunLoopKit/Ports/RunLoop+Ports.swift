@@ -12,9 +12,9 @@ extension RunLoop {
     /// - Foundation: `add(_:forMode:)`.
     @_disfavoredOverload
     public func add(_ port: Port, forMode mode: Mode) {
-        guard let change = ports.insert(port, mode, loop: self) else { return }
-        port.schedule(in: self, forMode: mode)
-        settle(port, mode, after: change)
+        guard let (known, change) = ports.insert(port, mode, loop: self) else { return }
+        known.schedule(in: self, forMode: mode)
+        settle(known, mode, after: change)
         // Whoever ended the thread or the port meanwhile may have come too early to find it.
         if !port.isValid { ports.forget(port.identity) }
         if executor.hasEnded { ports.forgetAll() }
@@ -23,16 +23,16 @@ extension RunLoop {
     /// Removes a port from a mode; what is sent to it waits in its queue.
     ///
     /// - Parameters:
-    ///   - port: the port, or one equal to it (S-NSP-17).
+    ///   - port: the port, or one equal to it: the one that was added is told (S-NSP-17).
     ///   - mode: the mode; one that does not have the port is left alone. ``Mode/common`` takes a port that was added under it
     ///     out of all common modes.
     /// - Threads: any.
     /// - Foundation: `remove(_:forMode:)`.
     @_disfavoredOverload
     public func remove(_ port: Port, forMode mode: Mode) {
-        guard let change = ports.remove(port, mode, loop: self) else { return }
-        port.remove(from: self, forMode: mode)
-        settle(port, mode, after: change)
+        guard let (known, change) = ports.remove(port, mode, loop: self) else { return }
+        known.remove(from: self, forMode: mode)
+        settle(known, mode, after: change)
     }
 
     /// The caller has done at the port what it had noted in the table. Other threads may have changed the table meanwhile, and done their
@@ -41,9 +41,12 @@ extension RunLoop {
         var change = change
         while let now = ports.place(of: port, ifChangedSince: change) {
             change = now.change
+            // The table has an equal one by now, or none.
+            if now.port !== port { port.remove(from: self, forMode: mode) }
+            guard let known = now.port else { continue }
             now.modes.place(
-                also: now.names.union([mode]), common: commonModes, add: { port.schedule(in: self, forMode: $0) },
-                remove: { port.remove(from: self, forMode: $0) })
+                also: now.names.union([mode]), common: commonModes, add: { known.schedule(in: self, forMode: $0) },
+                remove: { known.remove(from: self, forMode: $0) })
         }
     }
 }
@@ -82,11 +85,11 @@ final class LoopPorts: @unchecked Sendable {
         /// where that costs a call.
         var asking: [ObjectIdentifier: Int] = [:]
 
-        mutating func noteChange(of id: ObjectIdentifier, _ mode: RunLoop.Mode) -> Change {
+        mutating func noteChange(of id: ObjectIdentifier, _ mode: RunLoop.Mode) -> (Port, Change) {
             changes += 1
             entries[id]!.change = changes
             entries[id]!.names.insert(mode)
-            return startAsking(id)
+            return (entries[id]!.port, startAsking(id))
         }
 
         /// The caller asks the port from now on, whose entry may be gone.
@@ -114,19 +117,24 @@ final class LoopPorts: @unchecked Sendable {
         return isNeeded ? loop.commonModes : []
     }
 
-    /// Notes that the loop has the port in the mode; nil if it is there.
-    func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
+    /// Notes that the loop has the port in the mode.
+    ///
+    /// - Returns: whom the caller asks to be there, the port or an equal one that the loop has; nil if it is there.
+    func insert(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> (Port, Change)? {
         let id = port.identity
         let common = commonModes(for: id, mode, loop)
-        enum Known { case no, unchanged, changed(Change) }
+        enum Known { case no, unchanged, changed(Port, Change) }
         let known: Known = state.withLock { state in
-            guard state.entries[id] != nil else { return .no }
-            if state.entries[id]!.modes.insert(mode, common: common) { return .changed(state.noteChange(of: id, mode)) }
-            return state.asking[id] == nil ? .unchanged : .changed(state.startAsking(id))
+            guard let entry = state.entries[id] else { return .no }
+            if state.entries[id]!.modes.insert(mode, common: common) {
+                let (port, change) = state.noteChange(of: id, mode)
+                return .changed(port, change)
+            }
+            return state.asking[id] == nil ? .unchanged : .changed(entry.port, state.startAsking(id))
         }
         switch known {
         case .unchanged: return nil
-        case .changed(let change): return change
+        case .changed(let port, let change): return (port, change)
         case .no: break
         }
         watchEnd(of: loop)
@@ -139,7 +147,7 @@ final class LoopPorts: @unchecked Sendable {
                 ) { [weak self] _ in self?.forget(id) })
         }
         let entry = Entry(port: port, loop: loop, observations: observations)
-        let change: Change? = state.withLock { state in
+        let change: (Port, Change)? = state.withLock { state in
             guard state.entries[id] == nil else { return nil }
             state.entries[id] = entry
             _ = state.entries[id]!.modes.insert(mode, common: [])
@@ -153,16 +161,20 @@ final class LoopPorts: @unchecked Sendable {
         return change
     }
 
-    /// Notes that the loop does not have the port in the mode any more; nil if it is not there.
-    func remove(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> Change? {
+    /// Notes that the loop does not have the port in the mode any more.
+    ///
+    /// - Returns: whom the caller asks not to be there, the port or the equal one that was added; nil if it is not there.
+    func remove(_ port: Port, _ mode: RunLoop.Mode, loop: RunLoop) -> (Port, Change)? {
         let id = port.identity
         let common = commonModes(for: id, mode, loop)
-        let (change, last): (Change?, Entry?) = state.withLock { state in
+        let (change, last): ((Port, Change)?, Entry?) = state.withLock { state in
             guard state.entries[id]?.modes.remove(mode, common: common) == true else {
-                return (state.asking[id] == nil ? nil : state.startAsking(id), nil)
+                if state.asking[id] == nil { return (nil, nil) }
+                return ((state.entries[id]?.port ?? port, state.startAsking(id)), nil)
             }
-            let change = state.noteChange(of: id, mode)
-            return state.entries[id]!.modes.isEmpty ? (0, state.entries.removeValue(forKey: id)) : (change, nil)
+            let (known, change) = state.noteChange(of: id, mode)
+            return state.entries[id]!.modes.isEmpty
+                ? ((known, 0), state.entries.removeValue(forKey: id)) : ((known, change), nil)
         }
         if let last { for observation in last.observations { observation.end() } }
         return change
@@ -170,12 +182,16 @@ final class LoopPorts: @unchecked Sendable {
 
     /// Where the port is by the table, and since which change, unless the caller has asked it for that; then it asks no more. The last look and
     /// the end of asking are one: who comes later changes the table later.
-    func place(of port: Port, ifChangedSince change: Change) -> (change: Change, modes: ModeSet, names: Set<RunLoop.Mode>)? {
+    func place(
+        of port: Port, ifChangedSince change: Change
+    ) -> (change: Change, port: Port?, modes: ModeSet, names: Set<RunLoop.Mode>)? {
         let id = port.identity
         let isValid = port.isValid
         return state.withLock { state in
             let entry = state.entries[id]
-            if isValid, (entry?.change ?? 0) != change { return (entry?.change ?? 0, entry?.modes ?? ModeSet(), entry?.names ?? []) }
+            if isValid, (entry?.change ?? 0) != change {
+                return (entry?.change ?? 0, entry?.port, entry?.modes ?? ModeSet(), entry?.names ?? [])
+            }
             let others = state.asking[id]! - 1
             state.asking[id] = others == 0 ? nil : others
             return nil
