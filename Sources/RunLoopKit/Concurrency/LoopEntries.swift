@@ -11,6 +11,8 @@ enum LoopEntry: Sendable {
 /// Something to do on a loop's thread that somebody awaits.
 // Sendable: it has no state; each kind says why its own is safe. A class and not a protocol, so that there are unmanaged references to it.
 class LoopRequest: @unchecked Sendable {
+    /// Whether nothing is left to do; once true it stays so. Any thread, also under a lock.
+    var isOver: Bool { false }
     /// Does it, on the loop's thread.
     func run() {}
     /// The loop's thread is gone, before or while the request ran.
@@ -56,6 +58,17 @@ struct LoopEntries {
             if case .request(let request) = entries[index] { requests.append(request) }
             index += 1
         }
+    }
+
+    /// Takes out the requests that are over, for the caller to release without a lock. The time grows with the number of all entries.
+    mutating func removeOver() -> [LoopRequest] {
+        var over: [LoopRequest] = []
+        var left: [LoopEntry?] = []
+        for entry in entries[head...] {
+            if case .request(let request) = entry, request.isOver { over.append(request) } else { left.append(entry) }
+        }
+        if !over.isEmpty { (entries, head) = (left, 0) }
+        return over
     }
 
     /// Takes over all of another list, behind its own.

@@ -35,7 +35,7 @@ extension RunLoop {
                 }
             }
         } onCancel: {
-            request.cancel()
+            if request.cancel() { executor.noteCancellation() }
         }
     }
 }
@@ -157,13 +157,16 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
         }
     }
 
-    /// What the closure holds is let go of now, not when the loop comes to it.
-    func cancel() {
+    override var isOver: Bool { state.load(ordering: .acquiring) == State.over }
+
+    /// What the closure holds is let go of now, not when the loop comes to it. True if this is in a list, or will be, for nothing.
+    func cancel() -> Bool {
         // Either is the caller's: a task that has not begun to wait sees it when it does.
-        if move(from: State.new, to: State.over) { return }
-        guard move(from: State.waiting, to: State.cancelled) else { return }
+        if move(from: State.new, to: State.over) { return false }
+        guard move(from: State.waiting, to: State.cancelled) else { return false }
         body = nil
         finishCancellation()
+        return true
     }
 
     override func abandon() {

@@ -43,6 +43,10 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     private let isScheduled = Atomic(false)
     /// Appended and taken by the loop's thread.
     var own = LoopEntries()
+    /// How many requests were cancelled, and up to which of these cancellations `own` has none that is over. The latter is the loop's
+    /// thread's.
+    private let cancellations = Atomic<UInt>(0)
+    private var seenCancellations: UInt = 0
     /// Loop's thread only. What is on its stack: awaited closures, and whether a job is among it.
     var running: [LoopRequest] = []
     private var jobs = 0
@@ -65,6 +69,8 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         /// The requests that the loop's thread has taken out of `entries` and has not done yet, and some that it has: in the child of
         /// `fork`, which cannot look at what belongs to a thread, somebody waits for them.
         var taken: [LoopRequest] = []
+        /// How many requests were cancelled since those in `entries` were last removed.
+        var cancelled = 0
         /// The loop's thread has ended; ``RunLoopExecutor/drainElsewhere()`` does what is in `entries` from then on.
         var isEnded = false
         var isDrainedElsewhere = false
@@ -188,9 +194,35 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
         }
     }
 
+    /// A request was cancelled, and is over. A loop that is not run, or whose thread is busy, does not collect them: they are removed when
+    /// they may be half of the entries, so that a cancellation costs the same however many entries there are.
+    func noteCancellation() {
+        cancellations.add(1, ordering: .releasing)
+        let over = mail.withLock { mail -> [LoopRequest] in
+            mail.cancelled += 1
+            guard RunLoopExecutor.isWorthwhile(mail.cancelled, among: mail.entries.count) else { return [] }
+            mail.cancelled = 0
+            return mail.entries.removeOver()
+        }
+        withExtendedLifetime(over) {}
+    }
+
+    private static func isWorthwhile(_ cancelled: Int, among count: Int) -> Bool { cancelled >= 64 && 2 * cancelled >= count }
+
+    /// The same for what the thread has taken out of the mail. Loop's thread.
+    private func removeOver() {
+        let now = cancellations.load(ordering: .acquiring)
+        guard RunLoopExecutor.isWorthwhile(Int(clamping: now &- seenCancellations), among: own.count) else { return }
+        seenCancellations = now
+        let over = own.removeOver()
+        // They count as done.
+        begun += over.count
+    }
+
     /// Loop's thread.
     func takeMail() {
         guard hasMail.load(ordering: .relaxed) else { return }
+        removeOver()
         mail.withLock { mail in
             // Now and then, so that what is done does not pile up while there is always something left.
             if mail.taken.count >= LoopEntries.keptCapacity + 2 * own.count { noteTaken(in: &mail) }
