@@ -139,12 +139,13 @@ struct PartialMessage {
     private var descriptors = 0
     /// There was no descriptor or no room for something of it. Its parts are still taken, and it is answered with a failure.
     private var isLost = false
-    /// When its last datagram came.
-    private(set) var time: Int64 = 0
+    /// When its last datagram came, or was there to be taken.
+    var time: Int64 = 0
 
     init() {}
 
-    var isBegun: Bool { message != nil }
+    /// Whether it is begun, and nothing has come since that time.
+    func isStill(since past: Int64) -> Bool { message != nil && time < past }
 
     /// A message that was begun before is one whose sender gave up.
     mutating func begin(_ new: IncomingMessage, isLost lost: Bool, _ held: inout HeldByParts) -> Incoming {

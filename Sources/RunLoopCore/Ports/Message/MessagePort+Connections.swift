@@ -156,15 +156,20 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     /// Begun messages hold much: those whose senders have sent nothing for two seconds, though nothing waits to be taken, are
-    /// dropped with their connections, so that they do not keep the room from others.
+    /// dropped with their connections, so that they do not keep the room from others. A look is at the next few connections in turn, and
+    /// at what waits for one of them once in two seconds, so it costs the same however many there are.
     func closeStalledLocked() {
         let now = Clock.now()
-        for place in 0..<pointee.local.connectionCapacity {
-            let isBegun = pointee.local.connections![place].partial.isBegun
-            guard isBegun, now - pointee.local.connections![place].partial.time > 2_000_000_000,
-                !rl_is_readable(pointee.local.connections![place].descriptor)
-            else { continue }
-            closeLocked(place)
+        for _ in 0..<Swift.min(MessageConnection.looks, pointee.local.connectionCapacity) {
+            let place = pointee.local.nextLook
+            pointee.local.nextLook = place + 1 < pointee.local.connectionCapacity ? place + 1 : 0
+            guard pointee.local.connections![place].partial.isStill(since: now - MessageConnection.patience) else { continue }
+            // While a reply waits nothing is taken.
+            if pointee.local.connections![place].replies == nil && rl_is_readable(pointee.local.connections![place].descriptor) {
+                pointee.local.connections![place].partial.time = now
+            } else {
+                closeLocked(place)
+            }
         }
     }
 

@@ -16,6 +16,8 @@ struct LocalEnd {
     /// The connections of remotes; a place is free if its descriptor is negative.
     var connections: UnsafeMutablePointer<MessageConnection>?
     var connectionCapacity = 0
+    /// The place at which the next look for peers that have stopped begins.
+    var nextLook = 0
     var connectionCount = 0
     /// What closing connections has cost beyond the closing, in steps of a pass.
     var closingCost = 0
@@ -56,6 +58,11 @@ struct MessageConnection {
     var unread = UnreadReplies()
     /// While the place is free: the next free one, or -1.
     var nextFree = -1
+
+    /// A peer that does nothing for so many nanoseconds has stopped.
+    static var patience: Int64 { 2_000_000_000 }
+    /// So many connections are looked at for each datagram while those of peers that have stopped hold much.
+    static var looks: Int { 64 }
 }
 
 struct WaitingReply {

@@ -103,6 +103,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // Only a valid port has the set; see `closeSetLocked`.
         var noTime = timespec()
         guard isValid else { return .idle }
+        if pointee.held.isMuch { closeStalledLocked() }
         let count = rl_epoll_wait(pointee.local.epoll, &noTime, &token, &events)
         guard count > 0 else {
             if count == 0 { return .idle }
@@ -128,7 +129,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = pointee.local.connections![place]
         let receiver: WireReceiver = connection.isServing ? .serving : .awaitingHello
         let scratch = scratchLocked()
-        if pointee.held.isMuch { closeStalledLocked() }
         switch IncomingMessage.receive(
             from: connection.descriptor, by: receiver, scratch: scratch, partial: &pointee.local.connections![place].partial,
             held: &pointee.held)
