@@ -19,7 +19,7 @@ static void serve_all(void) {
     for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;
 }
 
-static void send_descriptors(int fd, Header header, int descriptor, int count) {
+static ssize_t send_descriptors(int fd, Header header, int descriptor, int count) {
     int all[128];
     char control[CMSG_SPACE(sizeof all)] = {0};
     struct iovec part = {&header, sizeof header};
@@ -30,7 +30,7 @@ static void send_descriptors(int fd, Header header, int descriptor, int count) {
     item->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
     for (int i = 0; i < count; i++) all[i] = descriptor;
     memcpy(CMSG_DATA(item), all, (size_t)count * sizeof(int));
-    ck_assert_int_gt(sendmsg(fd, &message, MSG_NOSIGNAL), 0);
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
 static int looks;
@@ -57,7 +57,7 @@ RL_TEST(a_datagram_costs_the_same_however_many_are_begun, "S-MSG-42",
     begun.descriptors = 100;
     for (int i = 0; i < HOLDERS; i++) {
         holders[i] = greet_raw("begun");
-        send_descriptors(holders[i], begun, STDIN_FILENO, 100);
+        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
         serve_all();
     }
     /* Nothing is taken for longer than a sender may be still. */
@@ -73,6 +73,162 @@ RL_TEST(a_datagram_costs_the_same_however_many_are_begun, "S-MSG-42",
     for (int i = 0; i < PEERS; i++) close(fds[i]);
     for (int i = 0; i < HOLDERS; i++) close(holders[i]);
     serve_all();
+    RLRelease(port);
+    remove_own_directory();
+}
+
+/* Peers that take no replies. */
+
+enum { INLINE = 32768, LONG = 40000, LAST = 20 };
+static RLDataRef reply_zeros(RLMessagePortRef port, int32_t msgid, RLDataRef data, void *info) {
+    static const uint8_t zeros[LONG];
+    (void)port, (void)data, (void)info;
+    return RLDataCreate(zeros, msgid);
+}
+static RLMessagePortRef add_replying_port(const char *name) {
+    RLMessagePortRef port = RLMessagePortCreateLocal(name, reply_zeros, NULL, NULL);
+    RLSourceRef source = RLMessagePortCreateRunLoopSource(port, 0);
+    RLAddSource(RLGetCurrent(), source, "m");
+    RLRelease(source);
+    RLRunInMode("m", 0, true);
+    return port;
+}
+/* So many replies, the last one of another length. */
+static void ask_much(int fd, int32_t count, int32_t last) {
+    for (int32_t id = 1; id <= count; id++) {
+        Header header = header_of(2, (uint32_t)id, 0);
+        header.number = id < count ? INLINE : last;
+        send_raw(fd, header, "");
+    }
+}
+
+static struct rlimit limit_descriptors(rlim_t limit) {
+    struct rlimit old, low;
+    getrlimit(RLIMIT_NOFILE, &old);
+    low = old;
+    low.rlim_cur = limit;
+    setrlimit(RLIMIT_NOFILE, &low);
+    return old;
+}
+
+/* In a process that is forked: those that the port refuses get an error. */
+static void ask_and_end(int count) {
+    for (int i = 0; i < count; i++) {
+        int fd = connect_raw("itself");
+        Header headers[LAST + 2] = {header_of(1, 0, strlen("itself")), [LAST + 1] = header_of(2, 0, 0)};
+        char hello[sizeof(Header) + 6];
+        memcpy(hello, headers, sizeof(Header));
+        memcpy(hello + sizeof(Header), "itself", 6);
+        send(fd, hello, sizeof hello, MSG_NOSIGNAL);
+        for (uint32_t id = 1; id <= LAST; id++) {
+            headers[id] = header_of(2, id, 0);
+            headers[id].number = INLINE;
+            send(fd, &headers[id], sizeof(Header), MSG_NOSIGNAL);
+        }
+        headers[LAST + 1].descriptors = 1;
+        send_descriptors(fd, headers[LAST + 1], fd, 1);
+        close(fd);
+    }
+    _exit(0);
+}
+
+RL_TEST(who_ended_within_its_own_queue_keeps_nothing_from_others, "S-MSG-42",
+        "A peer that takes no replies, puts its end of each connection into the connection and ends keeps nobody else out") {
+    enum { PEERS = 60, LIMIT = 100 };
+    use_own_directory();
+    RLMessagePortRef port = add_replying_port("itself");
+    log_capture();
+    int before = count_descriptors();
+    pid_t peer = fork();
+    if (peer == 0) ask_and_end(PEERS);
+    struct rlimit old = limit_descriptors(LIMIT);
+    for (bool has_ended = false; !has_ended; serve_all()) has_ended = waitpid(peer, NULL, WNOHANG) == peer;
+    int32_t code = kRLMessagePortIsInvalid;
+    for (int attempt = 0; attempt < 300 && code != kRLMessagePortSuccess; attempt++) {
+        RLMessagePortRef remote = RLMessagePortCreateRemote("itself");
+        code = RLMessagePortSendRequest(remote, 3, NULL, 0, 60, 60, "m", NULL);
+        if (remote) RLRelease(remote);
+        take_time(0.05);
+    }
+    ck_assert_int_eq(code, kRLMessagePortSuccess);
+    /* What is freed goes by turns. */
+    for (int attempt = 0; attempt < 300 && count_descriptors() > before; attempt++) {
+        RLMessagePortRef remote = RLMessagePortCreateRemote("itself");
+        serve_all();
+        if (remote) RLRelease(remote);
+    }
+    setrlimit(RLIMIT_NOFILE, &old);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+/* How many replies of that length a queue has room for. */
+static int32_t room_in_queue(void) {
+    static const char bytes[sizeof(Header) + INLINE];
+    int pair[2];
+    int32_t count = 0;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    while (send(pair[0], bytes, sizeof bytes, 0) > 0) count++;
+    close(pair[0]), close(pair[1]);
+    return count;
+}
+
+RL_TEST(replies_that_wait_leave_descriptors_over, "S-MSG-42 S-ARG-10",
+        "Connections and the memory files of the replies that wait on them together have half of the descriptors, beside the memory kept for 64") {
+    enum { PEERS = 250, LIMIT = 800, KEPT = 64 };
+    use_own_directory();
+    RLMessagePortRef port = add_replying_port("files");
+    struct rlimit old = limit_descriptors(LIMIT);
+    int fds[PEERS], before = count_descriptors() + PEERS, room = room_in_queue();
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = greet_raw("files");
+        serve_all();
+    }
+    ck_assert_int_eq(count_descriptors(), before + PEERS);
+    for (int i = 0; i < PEERS; i++) {
+        ask_much(fds[i], room + 1, LONG);
+        serve_all();
+    }
+    ck_assert_int_le(count_descriptors(), before + LIMIT / 2 + KEPT);
+    /* The last ones find no descriptor. */
+    for (int i = 0; i < PEERS; i += PEERS - 1) {
+        Header reply;
+        for (int32_t id = 1; id <= room + 1; id++) {
+            int memory;
+            serve_all();
+            ck_assert_int_ge(receive_raw(fds[i], &reply, &memory), sizeof reply);
+            ck_assert_uint_eq(reply.id, (uint32_t)id);
+            if (memory >= 0) close(memory);
+        }
+        ck_assert_int_eq(reply.number, i == 0 ? 0 : 1);
+    }
+    for (int i = 0; i < PEERS; i++) close(fds[i]);
+    serve_all();
+    ck_assert_int_eq(count_descriptors(), before - PEERS);
+    setrlimit(RLIMIT_NOFILE, &old);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(who_is_slow_gets_its_replies, "S-MSG-42",
+        "A client that is stopped for longer than others may be still gets all its replies while nothing is short") {
+    use_own_directory();
+    RLMessagePortRef port = add_replying_port("slow");
+    int raw = greet_raw("slow"), none;
+    ask_much(raw, LAST, INLINE);
+    serve_all();
+    take_time(2.2);
+    RLMessagePortRef remote = RLMessagePortCreateRemote("slow");
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 3, NULL, 0, 60, 60, "m", NULL), kRLMessagePortSuccess);
+    Header reply;
+    for (uint32_t id = 1; id <= LAST; id++) {
+        serve_all();
+        ck_assert_int_eq(receive_raw(raw, &reply, &none), sizeof reply + INLINE);
+        ck_assert_uint_eq(reply.id, id);
+        ck_assert_int_eq(reply.number, 0);
+    }
+    close(raw);
+    RLRelease(remote);
     RLRelease(port);
     remove_own_directory();
 }

@@ -18,8 +18,9 @@
  * connections), or are passed in sealed memory that the receiver maps.
  * About 200 messages of a sender, or about 200 KiB, are queued; then the sender waits, at most for
  * sendTimeout.
- * Messages that arrive in parts may use 256 MiB and 256 descriptors per port, and connections half
- * of the descriptors that the process may have. Beyond that a message or a connection fails, and
+ * Messages that arrive in parts may use 256 MiB and 256 descriptors per port, and connections with
+ * the replies that wait on them half of the descriptors that the process may have; then one whose
+ * client has taken no reply for 2 s is closed. Beyond that a message or a connection fails, and
  * the port goes on.
  *
  * RLMessagePortInvalidate or the last release invalidates a port. A remote port also becomes

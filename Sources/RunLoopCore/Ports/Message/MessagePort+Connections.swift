@@ -20,6 +20,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let descriptor = rl_message_accept(pointee.local.claim.listener)
         guard descriptor >= 0 else {
             if rl_accepted_nothing() { return .nothing }
+            closeStalledLocked(holdingReplies: true)
             // The connection stays in the queue, and the set must not report it all the time.
             pauseListenerLocked()
             return .paused
@@ -32,7 +33,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return .refused(user: user, process: owner)
         }
         // The process keeps descriptors for its other work, however many peers there are.
-        guard pointee.local.connectionCount < rl_most_connections() else {
+        guard hasNumberLocked() else {
             closeDescriptorLocked(connection)
             return .crowded
         }
@@ -155,22 +156,63 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.keptCount -= 1
     }
 
-    /// Begun messages hold much: those whose senders have sent nothing for two seconds, though nothing waits to be taken, are
-    /// dropped with their connections, so that they do not keep the room from others. A look is at the next few connections in turn, and
-    /// at what waits for one of them once in two seconds, so it costs the same however many there are.
-    func closeStalledLocked() {
+    /// Whether peers may have one more of the process's descriptors: connections and the files of replies that wait have half of them.
+    @inline(never)
+    private func hasNumberLocked() -> Bool {
+        let most = rl_most_connections()
+        if pointee.local.connectionCount + pointee.local.waitingFiles >= most { closeStalledLocked(holdingReplies: true) }
+        return pointee.local.connectionCount + pointee.local.waitingFiles < most
+    }
+
+    /// Begun messages, or replies that wait, hold much: peers that for two seconds have sent nothing, though nothing waits to be taken, or have
+    /// taken no reply, are dropped with their connections, so that they do not keep the room from others. So is one that has ended and has put its
+    /// end of the connection into the connection, whose end the kernel does not report. A look is at the next few connections in turn, and asks
+    /// the kernel about one of them once in two seconds, so it costs the same however many there are.
+    @inline(never)
+    func closeStalledLocked(holdingReplies: Bool) {
         let now = Clock.now()
+        let past = now - MessageConnection.patience
         for _ in 0..<Swift.min(MessageConnection.looks, pointee.local.connectionCapacity) {
             let place = pointee.local.nextLook
             pointee.local.nextLook = place + 1 < pointee.local.connectionCapacity ? place + 1 : 0
-            guard pointee.local.connections![place].partial.isStill(since: now - MessageConnection.patience) else { continue }
-            // While a reply waits nothing is taken.
-            if pointee.local.connections![place].replies == nil && rl_is_readable(pointee.local.connections![place].descriptor) {
-                pointee.local.connections![place].partial.time = now
+            let connection = pointee.local.connections! + place
+            if holdingReplies {
+                guard connection.pointee.replies != nil, connection.pointee.waitTime < past else { continue }
+                noteWaitLocked(place)
+                if connection.pointee.waitTime > past { continue }
             } else {
-                closeLocked(place)
+                guard connection.pointee.partial.isStill(since: past) else { continue }
+                // While a reply waits nothing is taken.
+                if connection.pointee.replies == nil && rl_is_readable(connection.pointee.descriptor) {
+                    connection.pointee.partial.time = now
+                    continue
+                }
             }
+            closeLocked(place)
         }
+    }
+
+    /// Notes what the replies on a connection hold while one waits, and whether the peer has taken any since the last note.
+    @inline(never)
+    private func noteWaitLocked(_ place: Int) {
+        let connection = pointee.local.connections! + place
+        var memory = connection.pointee.replies == nil ? 0 : connection.pointee.unread.bytes
+        var files = 0
+        var reply = connection.pointee.replies
+        while let current = reply {
+            let length = current.pointee.message.sealedLength
+            memory &+= length
+            if length != 0 { files &+= 1 }
+            reply = current.pointee.next
+        }
+        pointee.local.waitingMemory &+= memory &- connection.pointee.waitingMemory
+        pointee.local.waitingFiles &+= files &- connection.pointee.waitingFiles
+        connection.pointee.waitingMemory = memory
+        connection.pointee.waitingFiles = files
+        let room = rl_queued_room(connection.pointee.descriptor)
+        if connection.pointee.waitTime != 0 && room == connection.pointee.waitRoom { return }
+        connection.pointee.waitTime = Clock.now()
+        connection.pointee.waitRoom = room
     }
 
     // MARK: Replies
@@ -292,17 +334,30 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     private func keepLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {
+        var message = message
+        if message.sealedLength > 0 {
+            // A connection whose time begins anew is not ended by the look for a number.
+            pointee.local.connections![place].waitTime = 0
+            if !hasNumberLocked() {
+                message.finish()
+                message = OutgoingMessage(WireHeader.failed(message.request), bytes: nil)
+            }
+        }
+        // What is in a file needs the data no more.
+        let data = message.bytes == nil ? nil : data
         data?.retain()
         let reply = makeArray(WaitingReply.self, count: 1)
         reply.initialize(to: WaitingReply(message: message, data: data))
-        guard let first = pointee.local.connections![place].replies else {
+        if let first = pointee.local.connections![place].replies {
+            var last = first
+            while let next = last.pointee.next { last = next }
+            last.pointee.next = reply
+        } else {
             pointee.local.connections![place].replies = reply
+            pointee.local.connections![place].waitTime = 0
             watchLocked(place, EPOLLOUT.rawValue)
-            return
         }
-        var last = first
-        while let next = last.pointee.next { last = next }
-        last.pointee.next = reply
+        noteWaitLocked(place)
     }
 
     @discardableResult
@@ -314,10 +369,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func flushLocked(_ place: Int) {
         while let reply = pointee.local.connections![place].replies {
             let error = sendLocked(place, &reply.pointee.message)
-            if error == EAGAIN { return }
+            if error == EAGAIN { return noteWaitLocked(place) }
             dropReplyLocked(place)
             if sendFailedLocked(place, error) { return }
+            // As many bytes may be queued as before.
+            pointee.local.connections![place].waitTime = 0
         }
+        noteWaitLocked(place)
         watchLocked(place, EPOLLIN.rawValue)
     }
 
@@ -333,6 +391,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func forgetRepliesLocked(_ place: Int) {
         pointee.local.connections![place].unread.removeAll()
         while pointee.local.connections![place].replies != nil { dropReplyLocked(place) }
+        if pointee.local.connections![place].waitingMemory != 0 { noteWaitLocked(place) }
     }
 }
 

@@ -19,6 +19,9 @@ struct LocalEnd {
     /// The place at which the next look for peers that have stopped begins.
     var nextLook = 0
     var connectionCount = 0
+    /// The memory of the replies on connections on which one waits, and the files of those that wait.
+    var waitingMemory = 0
+    var waitingFiles = 0
     /// What closing connections has cost beyond the closing, in steps of a pass.
     var closingCost = 0
     /// The first free place, which leads to the next; -1: there is none.
@@ -51,6 +54,12 @@ struct MessageConnection {
     /// Replies that found no room, oldest first. While there are some no message is taken from the connection: a peer that does
     /// not read gets no service, and costs at most a reply for each callback that runs.
     var replies: UnsafeMutablePointer<WaitingReply>?
+    /// What the port counts of it in `waitingMemory` and `waitingFiles`.
+    var waitingMemory = 0
+    var waitingFiles = 0
+    /// When it was found that the peer takes replies, and the room then of what it had not taken; 0: no reply waits.
+    var waitTime: Int64 = 0
+    var waitRoom: Int32 = 0
     /// A request that is arriving in parts.
     var partial = PartialMessage()
     /// Memory for long replies, made by the first.

@@ -103,7 +103,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // Only a valid port has the set; see `closeSetLocked`.
         var noTime = timespec()
         guard isValid else { return .idle }
-        if pointee.held.isMuch { closeStalledLocked() }
+        if pointee.held.isMuch { closeStalledLocked(holdingReplies: false) }
+        if pointee.local.waitingMemory > HeldByParts.memoryLimit { closeStalledLocked(holdingReplies: true) }
         let count = rl_epoll_wait(pointee.local.epoll, &noTime, &token, &events)
         guard count > 0 else {
             if count == 0 { return .idle }

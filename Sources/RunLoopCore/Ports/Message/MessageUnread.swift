@@ -10,7 +10,7 @@ import CRunLoopLinux
 struct UnreadReplies {
     private var first: UnsafeMutablePointer<UnreadReply>?
     /// Bytes of memory, all together.
-    private var bytes = 0
+    private(set) var bytes = 0
     /// The room of all that was sent since there was the first.
     private var sent = 0
 
