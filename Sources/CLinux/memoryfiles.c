@@ -41,14 +41,29 @@ bool rl_take_room(int file, size_t offset, size_t length) {
 /* Reading a hole takes memory that its sender has not paid for; as much as a datagram may bring anyway is allowed. */
 enum { FREE_HOLES = 32768 };
 
-/* The seals are read first: only a memory file has some, and any other file may make the caller wait. */
+/* cachestat(2), which older headers lack. */
+enum { RL_SYS_CACHESTAT = 451 };
+
+/* The bytes of the pages behind that length, which the file's blocks count too. In the kernel it takes no lock, unlike lseek(2) with SEEK_HOLE or
+ * ftruncate(2), for which the sender could have the caller wait, and its time grows with those pages alone, of which an honest sender has none.
+ * Kernels before 6.5, and filters, do not tell. */
+static uint64_t held_behind(int file, size_t length) {
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const struct { uint64_t offset, length; } range = {length + page - 1, 0};
+    struct { uint64_t cached, dirty, written, evicted, recently_evicted; } pages = {0};
+    if (syscall(RL_SYS_CACHESTAT, file, &range, &pages, 0) != 0) return 0;
+    return (pages.cached + pages.evicted) * page;
+}
+
+/* The seals are read first: only a memory file has some, and any other file may make the caller wait. The sender of a file that cannot grow can drop
+ * pages behind its end after this, but make none between the two looks. */
 bool rl_holds(int file, size_t length, bool is_sealed) {
     struct stat status;
-    int seals = fcntl(file, F_GET_SEALS);
-    if (seals < 0 || fstat(file, &status) != 0) return false;
-    if (is_sealed && ((seals & F_SEAL_WRITE) == 0 || (seals & F_SEAL_SHRINK) == 0 || status.st_size != (off_t)length))
-        return false;
-    return status.st_size >= (off_t)length && (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length;
+    const int seals = fcntl(file, F_GET_SEALS), needed = F_SEAL_WRITE | F_SEAL_SHRINK | (length > FREE_HOLES ? F_SEAL_GROW : 0);
+    if (seals < 0) return false;
+    const uint64_t behind = is_sealed && length > FREE_HOLES ? held_behind(file, length) : 0;
+    if (fstat(file, &status) != 0 || (is_sealed && ((seals & needed) != needed || status.st_size != (off_t)length))) return false;
+    return status.st_size >= (off_t)length && (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length + behind;
 }
 
 bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }

@@ -99,6 +99,43 @@ static long own_addresses(void) {
     return pages / 256;
 }
 
+/* Where the kernel says how many pages a file has in a range. */
+static bool tells_pages(void) {
+    int memory = hollow_memory(1);
+    uint64_t range[2] = {0}, pages[5];
+    bool tells = syscall(451, memory, range, pages, 0) == 0;
+    close(memory);
+    return tells;
+}
+
+RL_TEST(pages_behind_the_end_do_not_count, "S-MSG-42 S-MSG-18",
+        "Hollow memory is refused also where its file has as many pages behind its end; a file that could still get some there is refused, too") {
+    enum { LENGTH = 8 * 1024 * 1024 };
+    if (!tells_pages()) return;
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("behind");
+    serve_all();
+    log_capture();
+    summed = 0;
+    for (int can_grow = 0; can_grow < 2; can_grow++) {
+        int memory = memfd_create("behind", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+        ck_assert_int_eq(ftruncate(memory, LENGTH), 0);
+        ck_assert_int_eq(fallocate(memory, FALLOC_FL_KEEP_SIZE, can_grow ? 0 : LENGTH, LENGTH), 0);
+        ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | (can_grow ? 0 : F_SEAL_GROW)), 0);
+        int fd = greet_raw("behind");
+        Header header = header_of(2, 1, LENGTH);
+        header.flags = 3;
+        send_memory(fd, header, memory);
+        serve_all();
+        ck_assert_int_eq(summed, 0);
+        ck_assert(is_closed(fd));
+        ck_assert_int_eq(log_count(), can_grow + 1);
+        close(fd), close(memory);
+    }
+    RLRelease(port);
+    remove_own_directory();
+}
+
 RL_TEST(begun_messages_take_few_addresses, "S-MSG-42 S-MSG-43",
         "The length that a message in parts announces takes no addresses: they grow with what arrives, and the message is whole in the end") {
     enum { PEERS = 16 };
