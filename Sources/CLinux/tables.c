@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads with a descriptor table of their own. What is in such a table is closed by the end of its thread, which waits for nothing: socket(7). */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
+#include <sys/socket.h>
 
 #include "CLinux.h"
 #include "CLinuxCalls.h"
@@ -25,21 +27,34 @@ struct elsewhere {
 /* How many numbers are free for it, if the process may have so many, and some for what is done with them. */
 enum { ROOM = 4 * RL_MAX_DESCRIPTORS, MORE = 8 };
 
-static void close_numbers(int first, int end) {
-    if (first >= end || syscall(SYS_close_range, first, end - 1, 0) == 0) return;
-    while (first < end) rl_sys_close(first++);
+/* Counts numbers below the limit that are free, and that sockets have, which are closed: that is not the last close, and nothing waits for it. The
+ * close of any other file calls its flush, which may take its time (FUSE, NFS): others are closed only for the room of one datagram. */
+static int make_room(int descriptor, int limit) {
+    int room = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const int wanted = (pass == 0 ? ROOM : RL_MAX_DESCRIPTORS) + MORE;
+        for (int number = limit; number-- > 0 && room < wanted;) {
+            int type;
+            socklen_t size = sizeof type;
+            const bool is_socket = getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
+            /* What is free in the second pass was counted in the first. */
+            if (number == descriptor || (!is_socket && (errno == EBADF) == (pass == 1))) continue;
+            if (is_socket || pass == 1) rl_sys_close(number);
+            room++;
+        }
+    }
+    return room < MORE ? 0 : room - MORE;
 }
 
 static void *with_own_numbers(void *argument) {
     struct elsewhere *work = argument;
-    const bool is_own = rl_own_table();
+    /* The kernel copies tables by 64 numbers: those from there on are not in the new one, and need not be closed, if the call is known. */
+    const int copied = (work->descriptor | 63) + 1;
+    const bool is_own = syscall(SYS_close_range, copied, ~0U, RL_CLOSE_RANGE_UNSHARE) == 0 || rl_own_table();
+    const long limit = sysconf(_SC_OPEN_MAX);
+    const int end = copied + ROOM + MORE;
     /* From here on the thread closes no number but its own. */
-    if (is_own) {
-        close_numbers(0, work->descriptor);
-        close_numbers(work->descriptor + 1, ROOM + MORE);
-    }
-    const long end = sysconf(_SC_OPEN_MAX);
-    work->has_more = work->body(work->descriptor, is_own ? (int)(end < ROOM ? end : ROOM) : 0);
+    work->has_more = work->body(work->descriptor, is_own ? make_room(work->descriptor, limit < end ? (int)limit : end) : 0);
     return NULL;
 }
 

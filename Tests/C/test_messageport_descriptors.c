@@ -170,6 +170,38 @@ RL_TEST(no_socket_holds_its_closer_where_unshare_is_refused, "S-MSG-42",
     remove_own_directory();
 }
 
+static int own_file, own_closes;
+static bool note_close(long number, const long argument[6], long *result) {
+    (void)result;
+    if (number == SYS_close ? argument[0] == own_file
+                            : number == SYS_close_range && (argument[2] & 2) == 0 && argument[0] <= own_file && own_file <= argument[1])
+        __atomic_add_fetch(&own_closes, 1, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+RL_TEST(closing_a_connection_flushes_no_file, "S-MSG-42",
+        "To close a connection with descriptors in its queue, no thread closes a file of the program, whose flush would take its time, whether its number "
+        "is lower or higher than the connection's") {
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "flushes", "m");
+    RLRunInMode("m", 0, true);
+    for (int is_high = 0; is_high < 2; is_high++) {
+        int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+        own_file = is_high ? fcntl(file, F_DUPFD_CLOEXEC, 100) : file;
+        int raw = greet_raw("flushes");
+        send_raw(raw, header_of(99, 0, 0), "");
+        for (int i = 0; i < 20; i++) send_memory(raw, header_of(2, 0, 5), STDIN_FILENO);
+        hook_system_calls(note_close);
+        while (!is_closed(raw)) RLRunInMode("m", 0.01, true);
+        hook_system_calls(NULL);
+        ck_assert_int_eq(own_closes, 0);
+        close(raw), close(file);
+        if (is_high) close(own_file);
+    }
+    RLRelease(port);
+    remove_own_directory();
+}
+
 RL_TEST(a_pass_closes_few_such_connections, "S-MSG-42",
         "Refused connections with descriptors in their queues cost the loop more than their peers: a pass closes few of them, and the next ones the rest") {
     enum { PEERS = 64 };
