@@ -200,9 +200,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         var files = 0
         var reply = connection.pointee.replies
         while let current = reply {
-            let length = current.pointee.message.sealedLength
-            memory &+= length
-            if length != 0 { files &+= 1 }
+            if current.pointee.message.isSealed {
+                memory &+= current.pointee.message.sealedLength
+                files &+= 1
+            }
             reply = current.pointee.next
         }
         pointee.local.waitingMemory &+= memory &- connection.pointee.waitingMemory
@@ -335,13 +336,11 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     private func keepLocked(_ place: Int, _ message: OutgoingMessage, _ data: DataPointer?) {
         var message = message
-        if message.sealedLength > 0 {
-            // A connection whose time begins anew is not ended by the look for a number.
-            pointee.local.connections![place].waitTime = 0
-            if !hasNumberLocked() {
-                message.finish()
-                message = OutgoingMessage(WireHeader.failed(message.request), bytes: nil)
-            }
+        // A connection whose time begins anew is not ended by the look for a number.
+        pointee.local.connections![place].waitTime = 0
+        if message.isSealed && !hasNumberLocked() {
+            message.finish()
+            message.header = WireHeader.failed(message.request)
         }
         // What is in a file needs the data no more.
         let data = message.bytes == nil ? nil : data
@@ -354,7 +353,6 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             last.pointee.next = reply
         } else {
             pointee.local.connections![place].replies = reply
-            pointee.local.connections![place].waitTime = 0
             watchLocked(place, EPOLLOUT.rawValue)
         }
         noteWaitLocked(place)

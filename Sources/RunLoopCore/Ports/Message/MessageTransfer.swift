@@ -44,8 +44,11 @@ struct OutgoingMessage {
         return true
     }
 
+    /// Whether it has a memory file of its own.
+    var isSealed: Bool { memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 }
+
     /// The bytes of memory that the message keeps until it is taken.
-    var sealedLength: Int { memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 ? Int(header.length) : 0 }
+    var sealedLength: Int { isSealed ? Int(truncatingIfNeeded: header.length) : 0 }
 
     /// Sends it if there is room: 0, or an errno; EAGAIN without room.
     @inline(never)
@@ -75,7 +78,7 @@ struct OutgoingMessage {
 
     @inline(never)
     mutating func finish() {
-        if memory >= 0 && header.flags & WireHeader.inKeptMemory == 0 { file.close(memory) }
+        if isSealed { file.close(memory) }
         memory = -1
     }
 }
