@@ -232,3 +232,20 @@ RL_TEST(who_is_slow_gets_its_replies, "S-MSG-42",
     RLRelease(port);
     remove_own_directory();
 }
+
+RL_TEST(who_was_sent_its_servers_end_learns_of_its_death, "S-MSG-36 S-MSG-18",
+        "Where a server put its own end of the connection into the connection and died, a request that waits for a reply finds the remote invalid") {
+    use_own_directory();
+    int listener = listen_raw("server");
+    log_capture();
+    RLMessagePortRef remote = RLMessagePortCreateRemote("server");
+    int fd = accept(listener, NULL, NULL);
+    send_memory(fd, header_of(3, 1, 0), fd);
+    close(fd);
+    unlisten_raw(listener, "server");
+    ck_assert_int_eq(RLMessagePortSendRequest(remote, 1, "x", 1, 60, 60, "m", NULL), kRLMessagePortBecameInvalidError);
+    ck_assert(!RLMessagePortIsValid(remote));
+    ck_assert_int_eq(log_count(), 1);
+    RLRelease(remote);
+    remove_own_directory();
+}

@@ -24,7 +24,9 @@
  * the port goes on.
  *
  * RLMessagePortInvalidate or the last release invalidates a port. A remote port also becomes
- * invalid when the local port does, when it gives up the name, and when its process ends. A name is
+ * invalid when the local port does, when it gives up the name, and when its process ends (if a
+ * foreign server has sent its end of the connection through a connection: at the next request that
+ * waits for a reply). A name is
  * free again as soon as its owner has ended, even if it was killed. In the child of fork, the
  * parent's ports are invalid, without a callback; the parent's own go on. What a context has is
  * released there by RLMessagePortInvalidate, or with the last reference. The memory of a message that
