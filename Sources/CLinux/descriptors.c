@@ -1,51 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel objects that the library makes for itself, and how it recognises that a number no longer names one. */
 #define _GNU_SOURCE
+#include <signal.h>
 
 #include "CLinux.h"
 
 int rl_open_path_at(int folder, const char *path) { return rl_sys_openat(folder, path, O_PATH | O_CLOEXEC, 0); }
 
-int rl_open_path_of(int descriptor) {
-    char path[32];
-    if (fcntl(descriptor, F_GETFD) < 0) return -1;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-    return rl_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
-}
+/* By the thread: once the main thread has ended, the process's own folder in /proc has no descriptors. */
+static const char own_numbers[] = "/proc/thread-self/fd/", own_notes[] = "/proc/thread-self/fdinfo/";
 
-int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) {
-    char path[NAME_MAX + 32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d%s%s", descriptor, *name ? "/" : "", name);
-    return inotify_add_watch(inotify, path, mask);
-}
-
-/* The path of a number in a folder of /proc. Async-signal-safe, unlike snprintf. */
-static void proc_path(char *path, const char *folder, int descriptor) {
+/* The path of a number in a folder of /proc; where it ends. Async-signal-safe, unlike snprintf. */
+static char *proc_path(char *path, const char *folder, int descriptor) {
     char digits[12];
     int count = 0;
     while (*folder) *path++ = *folder++;
     for (int rest = descriptor; count == 0 || rest > 0; rest /= 10) digits[count++] = (char)('0' + rest % 10);
     while (count > 0) *path++ = digits[--count];
     *path = 0;
+    return path;
 }
 
-static bool is_eventfd(int descriptor) {
-    static const char eventfd_name[] = "anon_inode:[eventfd]";
-    char path[48], name[sizeof eventfd_name];
-    proc_path(path, "/proc/self/fd/", descriptor);
-    const ssize_t size = (ssize_t)sizeof name - 1;
-    const ssize_t found = readlink(path, name, sizeof name);
-    /* Without /proc, an open number is assumed to name what it named before. */
-    if (found < 0) return rl_is_open(descriptor);
-    return found == size && memcmp(name, eventfd_name, (size_t)size) == 0;
+int rl_open_path_of(int descriptor) {
+    char path[48];
+    if (fcntl(descriptor, F_GETFD) < 0) return -1;
+    proc_path(path, own_numbers, descriptor);
+    int made = rl_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    if (made >= 0 || errno != ENOENT) return made;
+    /* Without /proc only a folder can be opened again. */
+    made = rl_open_path_at(descriptor, ".");
+    if (made < 0 && errno == ENOTDIR) errno = EOPNOTSUPP;
+    return made;
 }
 
-/* 1: the eventfd has the mark; 0: it is something else; -1: that cannot be determined, without /proc or a descriptor to look with. */
-static int look_for_mark(int descriptor, uint64_t mark) {
+struct watched {
+    int inotify, folder;
+    const char *name;
+    uint32_t mask;
+    int number, error;
+};
+
+static int watch_inside(void *argument) {
+    struct watched *watched = argument;
+    if (syscall(SYS_fchdir, watched->folder) == 0)
+        watched->number = (int)syscall(SYS_inotify_add_watch, watched->inotify, *watched->name ? watched->name : ".", watched->mask);
+    watched->error = errno;
+    return 0;
+}
+
+/* Without /proc: a path from the folder itself, to which a thread goes that has a working directory of its own. The kernel has no call for that.
+ * The caller lends it the rest, its stack and errno too, and sleeps until the thread has ended (CLONE_VFORK, clone(2)). No signal interrupts it. */
+static __attribute__((noinline)) void watch_without_proc(struct watched *watched) {
+    enum { STACK = 2048, FLAGS = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_VFORK };
+    _Alignas(16) char stack[STACK];
+    const uint64_t all = ~0ul;
+    uint64_t kept;
+    /* If no thread can be made, there is a next time. */
+    watched->error = EAGAIN;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &kept, sizeof kept);
+    clone(watch_inside, stack + STACK, FLAGS, watched);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kept, NULL, sizeof kept);
+}
+
+int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) {
+    char path[NAME_MAX + 64], target;
+    char *end = proc_path(path, own_numbers, descriptor);
+    struct watched watched = {inotify, descriptor, name, mask, -1, 0};
+    if (*name) snprintf(end, sizeof path - 48, "/%s", name);
+    int number = inotify_add_watch(inotify, path, mask);
+    if (number >= 0) return number;
+    watched.error = errno;
+    *end = 0;
+    /* A name that is missing is told apart from a /proc that is, and from a number that the program has closed. */
+    if (readlink(path, &target, 1) < 0 && rl_is_open(descriptor)) watch_without_proc(&watched);
+    errno = watched.error;
+    return watched.number;
+}
+
+int rl_look_for_mark(int descriptor, uint64_t mark) {
     static const char line[] = "eventfd-count:";
     char path[48], text[512];
     if (descriptor < 0) return 0;
-    proc_path(path, "/proc/self/fdinfo/", descriptor);
+    proc_path(path, own_notes, descriptor);
     int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (file < 0) return rl_is_open(descriptor) ? -1 : 0;
     ssize_t size = rl_sys_read(file, text, sizeof text - 1);
@@ -61,17 +97,12 @@ static int look_for_mark(int descriptor, uint64_t mark) {
     return value >> RL_MARK_SHIFT == mark >> RL_MARK_SHIFT;
 }
 
-bool rl_has_mark(int descriptor, uint64_t mark) {
-    int found = look_for_mark(descriptor, mark);
-    return found < 0 ? is_eventfd(descriptor) : found != 0;
-}
-
 bool rl_raise_marked(int descriptor, uint64_t mark) {
     static const uint64_t one = 1;
     /* The second number keeps the inspected file open, whatever happens to the first. */
     int held = rl_dup_above(descriptor, 64);
     if (held < 0) return false;
-    bool isOurs = look_for_mark(held, mark) == 1;
+    bool isOurs = rl_look_for_mark(held, mark) == 1;
     if (isOurs) rl_sys_write(held, &one, sizeof one);
     rl_sys_close(held);
     return isOurs;

@@ -69,7 +69,7 @@ bool rl_thread_name(pid_t thread, char *name) {
 
 bool rl_descriptor_target(int descriptor, char *text, size_t size) {
     char path[48];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", descriptor);
     ssize_t length = readlink(path, text, size - 1);
     if (length < 0) return false;
     text[length] = '\0';

@@ -208,7 +208,8 @@ typedef void (*RLKernelEventCallBack)(RLSourceRef RL_NULLABLE source, const RLKe
  * event: what to wait for; copied. NULL: NULL is returned. callout: NULL: reports only count as
  *     handled. context: copied; NULL: info is NULL.
  * Returns: the source; NULL with errno if that is impossible: EINVAL for values without a meaning,
- *     ESRCH for no such process, ENOENT for no such directory, EBADF for no such descriptor, EMFILE or
+ *     ESRCH for no such process, ENOENT for no such directory, EBADF for no such descriptor, EOPNOTSUPP
+ *     for the descriptor of a file that is no directory where /proc is missing, EMFILE or
  *     ENFILE if no descriptor is free, ENOSPC if no file watch is free, ENOMEM if the kernel has no
  *     memory for one, EBUSY for a signal for which the program has replaced the library's handler
  *     with its own eight times.

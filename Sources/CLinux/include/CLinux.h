@@ -338,10 +338,12 @@ int rl_take_signal(int signal, rl_signal_function function) __attribute__((visib
 /* Puts back what the program had installed, unless something else was installed since. */
 void rl_give_back_signal(int signal) __attribute__((visibility("hidden")));
 
-/* A descriptor that only names a file: path below the folder, or what another descriptor names. */
+/* A descriptor that only names a file: path below the folder, or what another descriptor names. EOPNOTSUPP: that is no folder, and /proc is
+ * missing. */
 int rl_open_path_at(int folder, const char *path) __attribute__((visibility("hidden")));
 int rl_open_path_of(int descriptor) __attribute__((visibility("hidden")));
-/* Adds a watch of what a descriptor names to an inotify descriptor, or of a name in the folder it names. */
+/* Adds a watch of what a descriptor names to an inotify descriptor, or of a name in the folder it names; without /proc, of what is no folder
+ * only by its name in one. */
 int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) __attribute__((visibility("hidden")));
 
 /* A thread's id is no process's; ENOENT for it, in older kernels EINVAL. */
@@ -376,8 +378,8 @@ static inline bool rl_is_open(int descriptor) { return fcntl(descriptor, F_GETFD
  * is added. The count is looked up in /proc. Async-signal-safe. */
 enum { RL_MARK_SHIFT = 24 };
 int rl_marked_eventfd(uint64_t mark) __attribute__((visibility("hidden")));
-/* If no descriptor is available, without which the count cannot be read, any eventfd is taken for it. */
-bool rl_has_mark(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
+/* 1: the eventfd has the mark; 0: the number names something else; -1: that cannot be determined, without /proc or a descriptor to look with. */
+int rl_look_for_mark(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
 /* Adds 1 to the count, which makes its sets look. False if the number names something else: nothing is written then. */
 bool rl_raise_marked(int descriptor, uint64_t mark) __attribute__((visibility("hidden")));
 

@@ -17,16 +17,10 @@ func closeOwn(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool = false) {
     if OwnFiles.has(descriptor, kind, isMember: isMember) { rl_sys_close(descriptor) }
 }
 
-/// Whether a descriptor is an eventfd or a timerfd, which has a count (S-SRC-46), by its name under /proc/self/fd.
+/// Whether a descriptor is an eventfd or a timerfd, which has a count (S-SRC-46), by its name in /proc.
 func isCounter(_ descriptor: Int32) -> Bool {
-    var path = TextBuffer()
-    defer { path.free() }
-    path.append("/proc/self/fd/")
-    path.append(Int(descriptor))
-    return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
-        let length = readlink(path.terminated(), buffer.baseAddress!, 31)
-        guard length > 0 else { return false }
-        buffer[length] = 0
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
+        guard rl_descriptor_target(descriptor, buffer.baseAddress!, buffer.count) else { return false }
         return strcmp(buffer.baseAddress!, "anon_inode:[eventfd]") == 0 || strcmp(buffer.baseAddress!, "anon_inode:[timerfd]") == 0
     }
 }

@@ -45,12 +45,13 @@ struct EpollSet {
     /// Makes the descriptor. False if none is available.
     mutating func open() -> Bool {
         if isOpen { return true }
-        guard var wake = EpollSet.retainWakeDescriptor() else { return false }
-        if !EpollSet.isOurs(wake), let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
+        guard let (number, made) = EpollSet.retainWakeDescriptor() else { return false }
+        var wake = number
+        if made != wake, EpollSet.lookForMark(wake) == 0, let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
             if epoll >= 0 { rl_sys_close(epoll) }
-            EpollSet.releaseWakeDescriptor()
+            EpollSet.releaseWakeDescriptor(known: made)
             return false
         }
         descriptor = highNumber(epoll)
@@ -68,16 +69,21 @@ struct EpollSet {
         let closing = descriptor
         descriptor = -1
         rl_compiler_barrier()
-        if isNew || EpollSet.isOurs(set: closing) { rl_sys_close(closing) }
-        EpollSet.releaseWakeDescriptor()
+        // A set that is the library's has the eventfd, which so needs no /proc to be recognised.
+        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        let isOurs = EpollSet.isOurs(set: closing, wake)
+        if isNew || isOurs { rl_sys_close(closing) }
+        EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
+
+    private static func isOurs(set number: Int32) -> Bool { isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
 
     /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
     /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
     /// If the eventfd was lost too, nothing distinguishes the sets, and the answer is no: it is better to leak a descriptor than to close
     /// a client's. `errno` is kept: a set is also closed when a creation fails.
-    private static func isOurs(set number: Int32) -> Bool {
-        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+    @inline(never)
+    private static func isOurs(set number: Int32, _ wake: Int32) -> Bool {
         let kept = rl_errno()
         defer { rl_set_errno(kept) }
         // A single failure is not trusted.
@@ -271,34 +277,37 @@ struct EpollSet {
         return exchanged ? made : current
     }
 
-    /// The process's always readable eventfd, which lives as long as there are sets. nil if none is available.
-    private static func retainWakeDescriptor() -> Int32? {
+    /// The process's always readable eventfd, which lives as long as there are sets, and the same again if it was made for this call, else -1. nil
+    /// if none is available.
+    private static func retainWakeDescriptor() -> (Int32, made: Int32)? {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
+        var made: Int32 = -1
         if process.pointee.wakeDescriptorUsers == 0 {
             // No eventfd of the client, or of another program, has the same count.
             if process.pointee.wakeMark == 0 {
                 let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
                 process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
             }
-            let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
+            made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
             guard made >= 0 else { return nil }
             process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
             process.pointee.wakeDescriptor.store(made, ordering: .releasing)
         }
         process.pointee.wakeDescriptorUsers += 1
-        return process.pointee.wakeDescriptor.load(ordering: .relaxed)
+        return (process.pointee.wakeDescriptor.load(ordering: .relaxed), made)
     }
 
-    private static func releaseWakeDescriptor() {
+    /// `known`: the eventfd's number, if the caller knows that it still names the eventfd.
+    private static func releaseWakeDescriptor(known: Int32 = -1) {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         process.pointee.wakeDescriptorUsers -= 1
         guard process.pointee.wakeDescriptorUsers == 0 else { return }
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
-        // A number that was lost may belong to other code by now.
-        if isOurs(wake) { rl_sys_close(wake) }
+        // A number that was lost may belong to other code by now. Where that cannot be determined, it is better to leak the eventfd.
+        if wake == known || lookForMark(wake) == 1 { rl_sys_close(wake) }
     }
 
-    private static func isOurs(_ wake: Int32) -> Bool { rl_has_mark(wake, process.pointee.wakeMark) }
+    private static func lookForMark(_ wake: Int32) -> Int32 { rl_look_for_mark(wake, process.pointee.wakeMark) }
 }
