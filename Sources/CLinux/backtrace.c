@@ -21,27 +21,21 @@
 /* Reads the process's own memory, which may be unmapped by now: a plain access would fault. */
 static bool read_memory(uintptr_t address, void *bytes, size_t length) {
     struct iovec to = {bytes, length}, from = {(void *)address, length};
-    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)length;
+    /* Not by the process's number: it is the main thread's, which may have ended. */
+    return syscall(SYS_process_vm_readv, rl_get_thread_number(), &to, 1, &from, 1, 0) == (long)length;
 }
 
-/* Reads the beginning of a file that /proc has for a thread. False if there is none. */
-static bool read_about(pid_t thread, const char *name, char *text, size_t size) {
-    char path[48];
-    snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
-    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return false;
-    ssize_t length = rl_sys_read(file, text, size - 1);
-    rl_sys_close(file);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
 
 enum place { UNKNOWN, BLOCKED, COMPUTES };
 
 /* Where a thread is blocked in the kernel: /proc shows the number and the six arguments of the call, then both registers. */
 static enum place find_place(pid_t thread, uintptr_t *stack, uintptr_t *code) {
     char line[256];
-    if (!read_about(thread, "syscall", line, sizeof line)) return UNKNOWN;
+    if (!rl_read_about(thread, "syscall", line, sizeof line)) {
+        /* Of a process that is not dumpable, see prctl(2), it can read the state alone. */
+        const char *name_end = rl_read_about(thread, "stat", line, sizeof line) ? strrchr(line, ')') : NULL;
+        return name_end && strncmp(name_end, ") R", 3) == 0 ? COMPUTES : UNKNOWN;
+    }
     if (strncmp(line, "running", 7) == 0) return COMPUTES;
     char *last = strrchr(line, ' ');
     if (!last) return UNKNOWN;
@@ -199,7 +193,7 @@ static bool is_ours(const struct sigaction *action) { return (action->sa_flags &
  * the thread itself could know (S-SLOW-12). */
 static bool blocks_signal(pid_t thread) {
     char line[1024];
-    if (!read_about(thread, "stat", line, sizeof line)) return true;
+    if (!rl_read_about(thread, "stat", line, sizeof line)) return true;
     /* The field after the name, in parentheses, is the third, and the mask is the 32nd. */
     const char *field = strrchr(line, ')');
     for (int number = 2; field && number < 32; number++) field = strchr(field + 1, ' ');

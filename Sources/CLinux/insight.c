@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,16 +56,26 @@ const char *rl_code_symbol(const void *address, const char **file, uintptr_t *of
     return find_code(address, file, offset, &start);
 }
 
-bool rl_thread_name(pid_t thread, char *name) {
+bool rl_read_about(pid_t thread, const char *name, char *text, size_t size) {
     char path[48];
-    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)thread);
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
     int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (file < 0) return false;
-    ssize_t length = rl_sys_read(file, name, RL_THREAD_NAME_SIZE);
+    ssize_t length = rl_sys_read(file, text, size - 1);
     rl_sys_close(file);
-    if (length <= 0) return false;
-    name[length - 1] = '\0';
-    return true;
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+int rl_thread_name(pid_t thread, char *name) {
+    if (thread == rl_gettid()) return prctl(PR_GET_NAME, name) == 0;
+    if (!rl_read_about(thread, "comm", name, RL_THREAD_NAME_SIZE)) {
+        /* What a filter of system calls answers says nothing. */
+        return thread == 0 || (syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH) ? -1 : 0;
+    }
+    char *newline = strchr(name, '\n');
+    if (newline) *newline = '\0';
+    return 1;
 }
 
 bool rl_descriptor_target(int descriptor, char *text, size_t size) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where /proc does not say what it usually says: after the main thread's end and behind chroot(2). */
+/* Where /proc does not say what it usually says: after the main thread's end, behind chroot(2), and of threads that it does not have. */
 #define _GNU_SOURCE
 #include "support.h"
+#include "system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -173,6 +174,29 @@ RL_MAIN_TEST(numbers_after_the_main_thread, "S-FD-18 S-LOOP-13", "After the end 
     expect_after_main(take_the_number);
 }
 
+static int frames;
+static void slow(const RLSlowCallout *callout, void *info) {
+    (void)info;
+    __atomic_store_n(&frames, (int)callout->frameCount, __ATOMIC_SEQ_CST);
+    gate_open(&may_end);
+}
+static void wait_for_the_report(void *unused) {
+    (void)unused;
+    gate_wait(&may_end);
+}
+static void tell_slowness(void) {
+    RLSetSlowCalloutHandler(RLGetCurrent(), 0.001, slow, NULL, NULL);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, wait_for_the_report, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, true);
+    /* Where it is blocked, and a caller at least. */
+    ck_assert_int_gt(count_of(&frames), 1);
+}
+RL_MAIN_TEST(backtraces_after_the_main_thread, "S-SLOW-8 S-LOOP-13", "After the end of the main thread the backtrace of a blocked callback has its callers") {
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(WITH_THREAD_SANITIZER)
+    if (access("/proc/self/syscall", R_OK) == 0) expect_after_main(tell_slowness);
+#endif
+}
+
 /* ---- without /proc */
 
 /* Goes where there is none. The program's exit status says whether it may. */
@@ -242,4 +266,35 @@ static void end_a_set(void *is_taken) {
 RL_TEST(the_eventfd_is_closed_without_proc, "S-FD-18", "Without /proc the library's eventfd is closed with its last set") { expect_without_proc(end_a_set, NULL); }
 RL_TEST(a_taken_number_stays_open_without_proc, "S-FD-18", "Without /proc a file of the program's that has the number of the library's eventfd stays open") {
     expect_without_proc(end_a_set, folder);
+}
+
+/* ---- of threads that it does not have */
+
+static bool hide_threads(long number, const long argument[6], long *result) {
+    if (number != SYS_openat || !strstr((const char *)argument[1], "/task/")) return false;
+    errno = ENOENT;
+    *result = -1;
+    return true;
+}
+static void expect_ended(RLRunLoopRef loop, bool ended) {
+    char *text = RLCopyDescription(loop);
+    ck_assert_msg(!strstr(text, "(ended)") == !ended, "%s", text);
+    free(text);
+}
+static void stay(LoopThread *self) {
+    (void)self;
+    gate_wait(&may_end);
+}
+RL_TEST(a_living_thread_has_not_ended, "S-SEE-5", "A thread of which /proc says nothing is described without its name, and has ended only once it has") {
+    LoopThread other;
+    loop_thread_start(&other, stay, NULL);
+    hook_system_calls(hide_threads);
+    expect_ended(RLGetCurrent(), false);
+    expect_ended(other.loop, false);
+    RLRetain(other.loop);
+    gate_open(&may_end);
+    thread_join(other.thread);
+    expect_ended(other.loop, true);
+    hook_system_calls(NULL);
+    RLRelease(other.loop);
 }

@@ -16,7 +16,7 @@ const char *rl_symbol(const void *address, const char **file, uintptr_t *offset)
 const char *rl_code_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
 
 /* The return addresses on the stack of a thread of the process, if the thread is blocked in the kernel: where it is blocked, and every address that
- * follows a call, from the innermost to an address of its stack. Returns their number; 0 without /proc, and for a thread that computes, which
+ * follows a call, from the innermost to an address of its stack. Returns their number; 0 without /proc, in a process that is not dumpable, and for a thread that computes, which
  * *computes says. Addresses left there by earlier calls may be among them. The caller keeps the thread from leaving that part of its stack. */
 unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity, bool *computes)
     __attribute__((visibility("hidden")));
@@ -45,8 +45,11 @@ bool rl_service_notify(const char *text, bool waits) __attribute__((visibility("
 uint64_t rl_service_watchdog(void) __attribute__((visibility("hidden")));
 
 enum { RL_THREAD_NAME_SIZE = 16 };
-/* The kernel's name of a thread of the process, without a newline. False if there is no such thread, or no /proc. */
-bool rl_thread_name(pid_t thread, char *name) __attribute__((visibility("hidden")));
+/* The kernel's name of a thread of the process, without a newline: 1. -1: there is no such thread. 0: unknown, without a /proc that has its number,
+ * which one of an outer pid namespace has not. */
+int rl_thread_name(pid_t thread, char *name) __attribute__((visibility("hidden")));
+/* Reads the beginning of a file that /proc has for a thread of the process. False: it has none. */
+bool rl_read_about(pid_t thread, const char *name, char *text, size_t size) __attribute__((visibility("hidden")));
 
 /* How /proc names a descriptor, with a NUL at the end; false if there is no such descriptor, or no /proc. */
 bool rl_descriptor_target(int descriptor, char *text, size_t size) __attribute__((visibility("hidden")));

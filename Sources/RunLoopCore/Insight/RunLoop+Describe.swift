@@ -35,7 +35,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let thread = pointee.thread.load(ordering: .relaxed)
         text.append("thread = ", Int(thread))
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(RL_THREAD_NAME_SIZE)) { name in
-            guard thread != 0, rl_thread_name(thread, name.baseAddress!) else { return text.append(" (ended)") }
+            let known = rl_thread_name(thread, name.baseAddress!)
+            guard known > 0 else { return text.append(known < 0 ? " (ended)" : "") }
             text.append(" ")
             text.appendName(name.baseAddress!)
         }

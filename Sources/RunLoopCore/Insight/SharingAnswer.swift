@@ -113,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         text.append(address: self)
         text.append("\",\"thread\":", Int(pointee.thread.load(ordering: .relaxed)))
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(RL_THREAD_NAME_SIZE)) { name in
-            if rl_thread_name(pointee.thread.load(ordering: .relaxed), name.baseAddress!) { text.append(",\"threadName\":", json: name.baseAddress!) }
+            if rl_thread_name(pointee.thread.load(ordering: .relaxed), name.baseAddress!) > 0 { text.append(",\"threadName\":", json: name.baseAddress!) }
         }
         text.appendName(of: header)
         if let mode = pointee.currentMode.load(ordering: .acquiring) { text.append(",\"mode\":", json: mode.pointee.name) }
