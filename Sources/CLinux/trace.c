@@ -64,6 +64,37 @@ static bool take_room(int file, size_t length) {
     return false;
 }
 
+/* While a trace is written, its file has a lock, by which other processes, also those of another pid namespace, see that its writer lives. The
+ * descriptor is the trace's: the thread that starts or stops it may use it, and the child of `fork`. A child of another thread that forks between
+ * the file's opening and this keeps the lock as long as it lives. */
+static struct {
+    int descriptor;
+    uint64_t device, inode;
+} lock = {.descriptor = -1};
+
+static void take_lock(int file) {
+    struct flock whole = {.l_type = F_WRLCK};
+    int high = rl_dup_above(file, 64);
+    if (high >= 0) rl_sys_close(file);
+    lock.descriptor = high >= 0 ? high : file;
+    if (rl_identify(lock.descriptor, &lock.device, &lock.inode) == 0 && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0) return;
+    rl_sys_close(lock.descriptor);
+    lock.descriptor = -1;
+}
+
+void rl_trace_unlock(void) {
+    uint64_t device, inode;
+    int file = lock.descriptor;
+    lock.descriptor = -1;
+    /* What a filter forbids to ask counts as the library's. */
+    if (file >= 0 && (rl_identify(file, &device, &inode) != 0 || (device == lock.device && inode == lock.inode))) rl_sys_close(file);
+}
+
+static bool is_locked(int file) {
+    struct flock found = {.l_type = F_RDLCK};
+    return fcntl(file, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+}
+
 /* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is not a trace; EAGAIN: another process is
  * about to replace it, or has. While *locked is open, which the caller closes, no other process replaces it; -1: there is no file. */
 static int may_replace(const char *path, int *locked) {
@@ -78,14 +109,18 @@ static int may_replace(const char *path, int *locked) {
     ssize_t count = rl_sys_pread(file, &found, sizeof found, 0);
     if (count == 0) return 0;
     if (count != (ssize_t)sizeof found || memcmp(found.magic, magic, sizeof magic) != 0) return EEXIST;
+    if (is_locked(file)) return EBUSY;
+    /* Where files cannot be locked, or the program has closed the lock's descriptor. */
     bool is_alive = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
                     (syscall(SYS_kill, (pid_t)found.process, 0) == 0 || errno == EPERM);
     return is_alive ? EBUSY : 0;
 }
 
 /* Gives the finished file its name. 0, or an errno. */
-static int publish(const char *work, char *path, bool *is_other) {
+static int publish(const char *work, char *path, int *others) {
+    enum { MOST_OTHERS = 99 };
     const struct timespec nap = {0, 1000000};
+    const size_t length = strlen(path);
     for (int rest = 1000;; rest--) {
         int locked;
         if (link(work, path) == 0) {
@@ -101,9 +136,10 @@ static int publish(const char *work, char *path, bool *is_other) {
         if (locked >= 0) rl_sys_close(locked);
         if (reason == EAGAIN && rest > 0) {
             rl_sys_nanosleep(&nap);
-        } else if ((reason == EBUSY || reason == EAGAIN) && !*is_other) {
-            *is_other = true;
-            sprintf(path + strlen(path), ".%d", (int)getpid());
+        } else if ((reason == EBUSY || reason == EAGAIN) && *others < MOST_OTHERS) {
+            /* In another pid namespace another process may have the same number. */
+            ++*others;
+            sprintf(path + length, *others == 1 ? ".%d" : ".%d.%d", (int)getpid(), *others);
         } else {
             return reason;
         }
@@ -127,12 +163,11 @@ static void *create_in_memory(const struct rl_trace_header *header, void *at) {
 
 /* `path` and `work` have room for the longest paths. */
 static void *create_file(
-    const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other, char *path, char *work) {
+    const char *given, const struct rl_trace_header *header, void *at, int *error, int *others, char *path, char *work) {
     const size_t length = header->file_size;
     *error = ENAMETOOLONG;
     if (!expand(given, path)) return NULL;
-    sprintf(work, "%s.%d.new", path, (int)getpid());
-    unlink(work); /* A process of that number was killed here. */
+    sprintf(work, "%s.%d-%016llx.new", path, (int)getpid(), (unsigned long long)rl_order_of_time());
     int file = rl_sys_openat(AT_FDCWD, work, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) {
         *error = errno;
@@ -141,25 +176,28 @@ static void *create_file(
     void *map = MAP_FAILED;
     if (take_room(file, length)) map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     *error = map == MAP_FAILED ? errno : 0;
-    rl_sys_close(file);
-    if (map != MAP_FAILED) {
+    if (map == MAP_FAILED) {
+        rl_sys_close(file);
+    } else {
+        take_lock(file);
         write_header(map, header);
-        *error = publish(work, path, is_other);
+        *error = publish(work, path, others);
         if (*error == 0) {
             void *moved = at ? mremap(map, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) : map;
             return moved == MAP_FAILED ? map : moved;
         }
+        rl_trace_unlock();
         munmap(map, length);
     }
     unlink(work);
     return NULL;
 }
 
-void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, bool *is_other) {
+void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, int *others) {
     struct {
         char path[PATH_MAX + MORE], work[PATH_MAX + 2 * MORE];
     } *paths;
-    *is_other = false;
+    *others = 0;
     if (!given) return create_in_memory(header, at);
     /* A thread may have a stack of no more than 16 KiB. */
     paths = malloc(sizeof *paths);
@@ -167,7 +205,7 @@ void *rl_trace_create(const char *given, const struct rl_trace_header *header, v
         *error = ENOMEM;
         return NULL;
     }
-    void *map = create_file(given, header, at, error, is_other, paths->path, paths->work);
+    void *map = create_file(given, header, at, error, others, paths->path, paths->work);
     free(paths);
     return map;
 }
@@ -220,7 +258,7 @@ static int tell_loaded(struct dl_phdr_info *file, size_t size, void *place) {
     }
     if (!path || !*path) {
         /* The program itself comes first, and without its name. */
-        ssize_t count = readlink("/proc/self/exe", program, sizeof program - 1);
+        ssize_t count = readlink("/proc/thread-self/exe", program, sizeof program - 1);
         if (count <= 0) return 0;
         program[count] = '\0';
         path = program;

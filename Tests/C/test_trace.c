@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -547,6 +548,33 @@ RL_TEST(two_that_replace_a_trace_at_once, "S-TRC-6", "Of two processes that both
     ck_assert(exists(other));
     kill(rival, SIGKILL);
     waitpid(rival, NULL, 0);
+    remove_folder();
+}
+
+/* What the library takes for the process's number; 0: the kernel's. */
+static pid_t own_number;
+pid_t getpid(void) { return own_number ? own_number : (pid_t)syscall(SYS_getpid); }
+
+RL_TEST(processes_of_one_number, "S-TRC-6", "Living processes that have one number, in different pid namespaces, do not replace each other's traces; once one is killed, its trace is replaced") {
+    pid_t rivals[2];
+    char others[2][160];
+    trace_path();
+    own_number = getpid();
+    for (int i = 0; i < 2; i++) start_rival(), rivals[i] = rival;
+    snprintf(others[0], sizeof others[0], "%s.%d", path, (int)own_number);
+    snprintf(others[1], sizeof others[1], "%s.%d.2", path, (int)own_number);
+    ck_assert(exists(path) && exists(others[0]) && !exists(others[1]));
+    ck_assert(RLTraceStart(path, 0));
+    ck_assert(exists(others[1]));
+    RLTraceStop();
+    kill(rivals[0], SIGKILL);
+    waitpid(rivals[0], NULL, 0);
+    ck_assert(RLTraceStart(path, 0));
+    TraceFile file = stop_and_read();
+    trace_file_free(&file);
+    ck_assert_int_eq(entries_in_folder(), 3);
+    kill(rivals[1], SIGKILL);
+    waitpid(rivals[1], NULL, 0);
     remove_folder();
 }
 

@@ -29,9 +29,11 @@ RL_HEADER_BEGIN
  *
  * path: the file to make; "%p" in it stands for the process's number. NULL starts nothing. A former
  *     trace and an empty file are replaced, no other file. A trace that a living process records in
- *     is left alone; the new one's name is then the path, a dot and the process's number. Until the
- *     file is complete its name is the path with .NUMBER.new behind it, where NUMBER is the process's;
- *     a file of that name is removed, whatever it is.
+ *     is left alone; the new one's name is then the path, a dot and the process's number, and if a
+ *     living process of the same number, in another pid namespace, has that, a dot and a number from
+ *     2 to 99. Until the file is complete its name is the path with .NUMBER-STAMP.new behind it,
+ *     where NUMBER is the process's; a process that is killed meanwhile leaves such a file. The
+ *     process has a descriptor of the file while it records, for a lock that tells that it lives.
  * loops: how many loops get a ring of one megabyte each, until others end; 0 or less: 16, and no
  *     more than 1024. The file takes that and 2.5 megabytes at once.
  * Returns: true; false if a trace is on or is being started or stopped, or the file cannot be made,

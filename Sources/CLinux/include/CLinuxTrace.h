@@ -52,10 +52,13 @@ struct rl_trace_header {
 
 /* Makes a file with room for all of header->file_size, zeroes behind the header, and maps it; at: NULL, or memory of that length to be
  * replaced. The process's number stands for "%p" in the path. NULL, an errno in *error, and no file, if it cannot be made. A trace that
- * a living process writes is not replaced: the file has the process's number behind its name then, and *is_other is true. With NULL for
- * the path it is memory of the process, and no file. */
-void *rl_trace_create(const char *path, const struct rl_trace_header *header, void *at, int *error, bool *is_other)
+ * a living process writes is not replaced: the file has the process's number behind its name then, and *others is 1, or, if that name has such a trace
+ * too, further numbers from 2, and *others is that. With NULL for the path it is memory of the process, and no file. */
+void *rl_trace_create(const char *path, const struct rl_trace_header *header, void *at, int *error, int *others)
     __attribute__((visibility("hidden")));
+
+/* The file is no longer written. In the child of `fork`: not by this process. */
+void rl_trace_unlock(void) __attribute__((visibility("hidden")));
 
 /* Moves the pages of a trace that is in memory to another address; NULL if there is none. rl_trace_free gives them back. */
 void *rl_trace_take(void *map, size_t length) __attribute__((visibility("hidden")));

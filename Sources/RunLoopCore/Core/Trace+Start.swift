@@ -20,15 +20,15 @@ extension Trace {
         var header = self.header(ringCount: ringCount)
         let length = Int(header.file_size)
         var error: Int32 = 0
-        var isOther = false
+        var others: Int32 = 0
         // A shorter trace takes the beginning of the mapping, so that starts with different numbers of loops do not use up addresses.
         let former = length <= shared.pointee.room ? shared.pointee.memory.load(ordering: .relaxed) : nil
-        guard let memory = rl_trace_create(path, &header, former, &error, &isOther) else {
+        guard let memory = rl_trace_create(path, &header, former, &error, &others) else {
             shared.pointee.state.store(TraceState.off, ordering: .releasing)
             if let path { tellFailure(path, error) }
             return false
         }
-        if isOther, let path { tellOther(path) }
+        if others > 0, let path { tellOther(path, others) }
         process.pointee.registryLock.lockWord()
         if memory != former { shared.pointee.room = length }
         shared.pointee.length = length
@@ -99,6 +99,7 @@ extension Trace {
         let length = shared.pointee.length
         taken?.pointee = rl_trace_take(memory, length)
         rl_trace_forget(memory, length)
+        rl_trace_unlock()
         process.pointee.registryLock.unlockWord()
         shared.pointee.state.store(TraceState.off, ordering: .releasing)
         return length
@@ -171,11 +172,12 @@ extension Trace {
     }
 
     @inline(never)
-    private static func tellOther(_ path: UnsafePointer<CChar>) {
+    private static func tellOther(_ path: UnsafePointer<CChar>, _ others: Int32) {
         var text = TextBuffer()
         text.append("RLTraceStart: ")
         text.appendName(path)
         text.append(" is the trace of a living process; this one's name ends with .", Int(getpid()))
+        if others > 1 { text.append(".", Int(others)) }
         Log.line(text)
     }
 
@@ -207,6 +209,7 @@ extension Trace {
         shared.pointee.loadsLock.resetInChild()
         rl_set_tracing(false)
         rl_forget_thread_number()
+        rl_trace_unlock()
         if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.room) }
         if let rings = shared.pointee.rings { memset(rings, 0, shared.pointee.ringRoom) }
         shared.pointee.state.store(TraceState.off, ordering: .relaxed)
