@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,6 +171,22 @@ static void run_in_child(void *manager) {
 RL_TEST(the_child_of_fork_tells_nothing, "S-SDN-4 S-FORK-1", "The timer of the parent sends nothing from the child") {
     int manager = listen_somewhere();
     set_watchdog("10000000", NULL);
+    RLTimerRef timer = RLServiceWatchdogCreate();
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    ck_assert_int_eq(run_child(run_in_child, &manager).status, 0);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_str_eq(receive(manager), "WATCHDOG=1");
+    RLRelease(timer);
+}
+
+/* What the library takes for the process's number; 0: the kernel's. */
+static pid_t number;
+pid_t getpid(void) { return number ? number : (pid_t)syscall(SYS_getpid); }
+
+RL_TEST(a_child_of_the_same_number_tells_nothing, "S-SDN-4", "Nor does it from a child that has the parent's number, in another pid namespace") {
+    int manager = listen_somewhere();
+    set_watchdog("10000000", NULL);
+    number = getpid();
     RLTimerRef timer = RLServiceWatchdogCreate();
     RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
     ck_assert_int_eq(run_child(run_in_child, &manager).status, 0);
