@@ -794,6 +794,27 @@ RL_TEST(a_child_has_kernel_objects_of_its_own, "S-KEV-11 S-FORK-1",
     ck_assert_int_eq(second.total, 1);
 }
 
+/* As a filter of system calls refuses it. */
+static bool is_asking_refused;
+int timerfd_gettime(int fd, struct itimerspec *setting) {
+    if (!is_asking_refused) return (int)syscall(SYS_timerfd_gettime, fd, setting);
+    errno = EPERM;
+    return -1;
+}
+static void in_child_an_hour_before(void *unused) {
+    (void)unused;
+    RLRunInMode(kRLDefaultMode, 0.05, false);
+    ck_assert_int_eq(first.calls + second.calls, 0);
+}
+
+RL_TEST(a_timer_that_cannot_be_asked_goes_on_in_the_child, "S-KEV-11", "Where timerfd_gettime is refused, timers go on in the child of fork with the time that they have left") {
+    add(&first, kRLKernelFilterTimer, 1, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
+    add(&second, kRLKernelFilterTimer, 2, 0, kRLNoteSeconds, 3600);
+    is_asking_refused = true;
+    ChildResult result = run_child(in_child_an_hour_before, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+}
+
 static double dated(void) { return (double)last_setting.it_value.tv_sec + (double)last_setting.it_value.tv_nsec / 1e9; }
 static void at_the_parents_date(void *date) {
     ck_assert_double_ge(dated(), *(double *)date);

@@ -65,28 +65,19 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     @inline(never)
     private func armOnce(_ first: Int64) -> Bool {
         var setting = itimerspec()
-        var flags: Int32 = 0
-        if isAbsolute || tellsClockSet {
-            // The kernel reports a set clock only for a timer with a date of the wall clock.
-            var now = timespec()
-            clock_gettime(CLOCK_REALTIME, &now)
-            flags = Int32(RL_TFD_TIMER_ABSTIME | (tellsClockSet ? RL_TFD_TIMER_CANCEL_ON_SET : 0))
-            if tellsClockSetOnly {
-                setting.it_value.tv_sec = 1 << 33  // In the year 2242.
-            } else if isAbsolute {
-                setting.it_value = timespec(nanoseconds: Swift.max(nanoseconds, 1))
-            } else {
-                let start = Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
-                let (end, overflows) = start.addingReportingOverflow(first)
-                setting.it_value = timespec(nanoseconds: overflows ? .max : end)
-            }
+        let (end, overflows) = Clock.read(clock).addingReportingOverflow(first)
+        pointee.due = overflows ? .max : end
+        // The kernel reports a set clock only for a timer with a date of the wall clock.
+        if tellsClockSetOnly {
+            setting.it_value.tv_sec = 1 << 33  // In the year 2242.
         } else {
-            setting.it_value = timespec(nanoseconds: first)
+            setting.it_value = timespec(nanoseconds: isAbsolute ? Swift.max(nanoseconds, 1) : pointee.due)
         }
         if pointee.flags & RLKernelEventFlags.oneShot.rawValue == 0 && !tellsClockSetOnly {
             setting.it_interval = timespec(nanoseconds: nanoseconds)
         }
-        return timerfd_settime(pointee.descriptor, flags, &setting, nil) == 0
+        let flags = RL_TFD_TIMER_ABSTIME | (tellsClockSet ? RL_TFD_TIMER_CANCEL_ON_SET : 0)
+        return timerfd_settime(pointee.descriptor, Int32(flags), &setting, nil) == 0
     }
 
     /// Caller holds the lock.
@@ -106,10 +97,13 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     /// In the child of `fork`: a timer with the same time left. A one-shot whose time came, but was not reported, comes again.
     fileprivate func renewTimer() {
         guard pointee.descriptor >= 0 else { return }
-        var left = itimerspec()
-        timerfd_gettime(pointee.descriptor, &left)
+        // Not by timerfd_gettime(2), which a filter may refuse.
+        var rest = pointee.due &- Clock.read(clock)
+        if rest < 0 && pointee.flags & RLKernelEventFlags.oneShot.rawValue == 0 && !tellsClockSetOnly {
+            rest = nanoseconds - -rest % nanoseconds
+        }
         guard renewDescriptor(&pointee.descriptor, { makeTimer() }) else { return }
-        _ = arm(first: Swift.max(Int64(left.it_value.tv_sec) * 1_000_000_000 + Int64(left.it_value.tv_nsec), 1))
+        _ = arm(first: Swift.max(rest, 1))
     }
 }
 

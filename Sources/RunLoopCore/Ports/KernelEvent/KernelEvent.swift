@@ -22,6 +22,8 @@ struct KernelEvent: ~Copyable, Listed {
     var flags: UInt32
     var fflags: UInt32
     var amount: Int64
+    /// By the timer's clock, when it is due for the first time. Like `descriptor`.
+    var due: Int64
     var path: UnsafeMutablePointer<CChar>?
     var callout: KernelEventFunction?
     var context: ClientContext
