@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <math.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 static RLClockRef clock_of_loop;
 static RLAbsoluteTime start;
@@ -671,5 +672,50 @@ RL_TEST(a_tolerance_in_a_hosts_wait, "S-CLK-5 S-CLK-8", "A timer whose date a mo
     ck_assert(is(seen[0], 1.5));
     RLForeignRunInvalidate(run);
     RLRelease(run);
+    RLRelease(clock_of_loop);
+}
+
+static void note_request(void *info) { *(double *)info = passed(); }
+
+RL_TEST(a_prepared_host_that_does_not_run, "S-CLK-5 S-CLK-6", "What was queued before a move of the loop's own thread is done at the time from before, also beside a foreign run prepared in an empty mode") {
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    double request = -1, function = -1;
+    RLForeignRunRef run = RLForeignRunCreate("empty");
+    RLForeignRunPrepare(run);
+    RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, note_request, &request, NULL, false);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, note_request, &function, NULL);
+    RLClockAdvance(clock_of_loop, 5);
+    ck_assert(is(request, 0));
+    ck_assert(is(function, 0));
+    ck_assert(is(passed(), 5));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}
+
+static Gate forks_are_over;
+static void move_until_forks_are_over(void *clock) {
+    while (!gate_is_open(&forks_are_over)) RLClockAdvance(clock, 1000);
+}
+static void move_by_one(void *unused) {
+    (void)unused;
+    const RLAbsoluteTime before = RLClockGetTime(clock_of_loop);
+    ck_assert(RLAbsoluteTimeGetCurrent() < before + 1e-6);
+    RLClockAdvance(clock_of_loop, 1);
+    ck_assert(is(RLClockGetTime(clock_of_loop) - before, 1));
+}
+
+RL_TEST(a_move_under_way_at_the_fork, "S-CLK-12", "However far another thread's move has come at the fork, the child's clock moves by what the child says") {
+    enum { FORKS = 60 };
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    Thread *mover = thread_start(move_until_forks_are_over, clock_of_loop);
+    for (int i = 0; i < FORKS; i++) {
+        ChildResult child = run_child(move_by_one, NULL);
+        ck_assert_msg(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0, "%s", child.output);
+    }
+    gate_open(&forks_are_over);
+    thread_join(mover);
     RLRelease(clock_of_loop);
 }

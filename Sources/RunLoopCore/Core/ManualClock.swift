@@ -115,6 +115,9 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// The loops that rest have come to an announced instant.
     func arrive(at instant: Int64) { pointee.target.raise(to: instant) }
 
+    /// In the child of `fork`: whoever announced a move does not come to its end here, so it has been made.
+    func finishMove() { arrive(at: goal) }
+
     /// Announces a move to an instant, if that is later.
     func announce(_ instant: Int64) { pointee.goal.raise(to: instant) }
 

@@ -47,6 +47,7 @@ enum Fork {
             loop.pointee.calls.contains(Notification.self) { _ in false }
             loop.pointee.calls.contains(SocketReport.self) { _ in false }
             loop.pointee.calls.contains(MessageCall.self) { _ in false }
+            loop.manualClock?.arrive(at: 0)
             loop.followClocks(loop.manualClock)
         }
         Stripe.rehearse()
@@ -78,8 +79,11 @@ enum Fork {
         ContextUses.forkedChild()
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
-        // Another thread may have set the clock and not come to the timers.
-        if let loop = RunLoop.ofThread { loop.followClocks(loop.manualClock) }
+        // Another thread may have set the clock and not come to the timers, or announced a move.
+        if let loop = RunLoop.ofThread {
+            loop.manualClock?.finishMove()
+            loop.followClocks(loop.manualClock)
+        }
         LoopWaiters.tellInChild()
     }
 }
@@ -165,7 +169,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func vanish() {
         // While the thread lives the list of modes is always consistent. The thread's end closes the sets before the modes are freed.
         if pointee.threadAlive.load(ordering: .relaxed) { forEachModeRecord { $0.pointee.ports.epoll.close() } }
-        manualClock?.pointee.loops.remove(self)
+        if let clock = manualClock {
+            clock.pointee.loops.remove(self)
+            clock.finishMove()
+        }
         let references = header.pointee.references.load(ordering: .relaxed)
         let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
         let olderRecord = pointee.olderRecord

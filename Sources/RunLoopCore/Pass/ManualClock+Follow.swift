@@ -60,7 +60,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let isWoken = pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp
                 || pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
             guard pointee.rests, !isWoken, let mode = pointee.waitMode else { return }
-            if mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode) { return }
+            if mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode) {
+                // The stack is empty now, which tells a loop that falls asleep that nothing came since its look.
+                return lookAgain()
+            }
             next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode))
         }
         _ = reachLocked(next, of: clock.goal)
@@ -73,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func move(to instant: Int64, sparesOwn: Bool) {
         announce(instant)
         forEachLoop { loop in
-            if sparesOwn && !loop.mayBeAsleep { return }
+            if sparesOwn && loop.isCurrent && !(loop.isRunning && loop.mayBeAsleep) { return }
             loop.lock()
             if loop.manualClock == self { loop.followLocked(self) }
             loop.unlock()

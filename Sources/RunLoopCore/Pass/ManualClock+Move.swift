@@ -197,12 +197,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // What is held until an instant of the other clock is looked at again.
             pointee.waits.expireAll()
             clock?.retain()
-            clockTime = clock?.time ?? 0
             pointee.isClockStale = true
             pointee.waitMode = nil
             pointee.rests = false
             pointee.lastMove.store(0, ordering: .relaxed)
             former = exchangeClock(clock)
+            // A move that is announced later finds the loop.
+            clockTime = clock?.goal ?? 0
         }
         unlock()
         if hasTimers { return false }

@@ -3,6 +3,11 @@
 
 /* Clocks that the program moves (S-CLK). A timer that is not fired leaves its loop asleep for ever. */
 const struct scenario clock_scenarios[] = {
+    {"clock.automatic_move_meets_inbox", "S-CLK-9 S-CLK-14", "C=clock t=timer:3 A=inbox", "L: loop; setclock C; automatic C; add A / until A | M: loop; setclock C; add t / until t | U: signal A"},
+    {"clock.automatic_move_meets_user_event", "S-CLK-9 S-CLK-14", "C=clock t=timer:3 A=user", "L: loop; setclock C; automatic C; add A / until A | M: loop; setclock C; add t / until t | U: signal A"},
+    {"clock.automatic_moves_meet_inbox", "S-CLK-9 S-CLK-14", "C=clock t=timer:3+ A=inbox", "L: loop; setclock C; automatic C; add A / until A | M: loop; setclock C; add t / until t 2 | U: signal A"},
+    {"clock.advance_meets_inbox", "S-CLK-14", "C=clock A=inbox", "L: loop; setclock C; add A / until A | T: advance C 5 | U: signal A"},
+    {"clock.fork_of_a_rest", "S-CLK-12 S-CLK-14", "C=clock t=timer:3 A=inbox", "F: loop; setclock C; add t; add A / fork{advance C 5; signal A}; until t | T: advance C 5 | U: signal A"},
     {"clock.advance_meets_sleep", "S-CLK-5 S-CLK-7", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: advance C 5"},
     {"clock.two_advances_meet_sleep", "S-CLK-5 S-CLK-7", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: advance C 2 | U: advance C 2"},
     {"clock.advance_meets_repeating", "S-CLK-5", "C=clock t=timer:1+", "L: loop; setclock C; add t / until t 3 | T: advance C 1; advance C 4"},
