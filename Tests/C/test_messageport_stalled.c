@@ -233,6 +233,54 @@ RL_TEST(who_is_slow_gets_its_replies, "S-MSG-42",
     remove_own_directory();
 }
 
+/* A connection with a begun message and replies of which one waits. */
+static int begin_and_ask(const char *name) {
+    int fd = greet_raw(name);
+    Header begun = header_of(2, 0, 40000);
+    begun.flags = 4;
+    send_raw(fd, begun, "");
+    serve_all();
+    ask_much(fd, LAST, INLINE);
+    serve_all();
+    return fd;
+}
+
+RL_TEST(who_has_taken_replies_is_not_still, "S-MSG-42",
+        "While much is begun, a peer that takes its replies, one of which waits, is not taken for one that has stopped where the port was busy; one that takes none is") {
+    enum { HOLDERS = 2 };
+    use_own_directory();
+    RLMessagePortRef port = add_replying_port("busy");
+    int holders[HOLDERS], takes = begin_and_ask("busy"), rests = begin_and_ask("busy"), none;
+    Header reply, begun = header_of(2, 0, 40000);
+    begun.flags = 4;
+    begun.descriptors = 100;
+    for (int i = 0; i < HOLDERS; i++) {
+        holders[i] = greet_raw("busy");
+        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
+        serve_all();
+    }
+    /* Meanwhile the port does nothing. */
+    take_time(2.2);
+    uint32_t id = 0;
+    while (recv(takes, &reply, sizeof reply, MSG_PEEK | MSG_DONTWAIT) > 0) {
+        ck_assert_int_eq(receive_raw(takes, &reply, &none), sizeof reply + INLINE);
+        ck_assert_uint_eq(reply.id, ++id);
+    }
+    ck_assert_int_lt(id, LAST);
+    while (id < LAST) {
+        serve_all();
+        ck_assert_int_eq(receive_raw(takes, &reply, &none), sizeof reply + INLINE);
+        ck_assert_uint_eq(reply.id, ++id);
+    }
+    for (id = 0; id < LAST && receive_raw(rests, &reply, &none) > 0; id++) serve_all();
+    ck_assert_int_lt(id, LAST);
+    close(takes), close(rests);
+    for (int i = 0; i < HOLDERS; i++) close(holders[i]);
+    serve_all();
+    RLRelease(port);
+    remove_own_directory();
+}
+
 RL_TEST(who_was_sent_its_servers_end_learns_of_its_death, "S-MSG-36 S-MSG-18",
         "Where a server put its own end of the connection into the connection and died, a request that waits for a reply finds the remote invalid") {
     use_own_directory();

@@ -176,17 +176,15 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             let place = pointee.local.nextLook
             pointee.local.nextLook = place + 1 < pointee.local.connectionCapacity ? place + 1 : 0
             let connection = pointee.local.connections! + place
-            if holdingReplies {
-                guard connection.pointee.replies != nil, connection.pointee.waitTime < past else { continue }
-                noteWaitLocked(place)
-                if connection.pointee.waitTime > past { continue }
-            } else {
-                guard connection.pointee.partial.isStill(since: past) else { continue }
-                // While a reply waits nothing is taken.
-                if connection.pointee.replies == nil && rl_is_readable(connection.pointee.descriptor) {
-                    connection.pointee.partial.time = now
-                    continue
-                }
+            guard holdingReplies ? connection.pointee.replies != nil : connection.pointee.partial.isStill(since: past) else { continue }
+            if connection.pointee.replies != nil {
+                // While one waits no message is taken, so what comes says nothing: the peer has stopped if it takes none. What it has taken
+                // shows in the room, also where the port has been too busy to use that.
+                if connection.pointee.waitTime < past { noteWaitLocked(place) }
+                if connection.pointee.waitTime >= past { continue }
+            } else if rl_is_readable(connection.pointee.descriptor) {
+                connection.pointee.partial.time = now
+                continue
             }
             closeLocked(place)
         }
