@@ -45,8 +45,8 @@ enum { FREE_HOLES = 32768 };
 enum { RL_SYS_CACHESTAT = 451 };
 
 /* The bytes of the pages behind that length, which the file's blocks count too. In the kernel it takes no lock, unlike lseek(2) with SEEK_HOLE or
- * ftruncate(2), for which the sender could have the caller wait, and its time grows with those pages alone, of which an honest sender has none.
- * Kernels before 6.5, and filters, do not tell. */
+ * ftruncate(2), for which the sender could have the caller wait, and its time grows with those pages alone, of which an honest sender has less than a
+ * huge one. Another's may be as long as its message, which is refused then, and its connection closed. Kernels before 6.5, and filters, do not tell. */
 static uint64_t held_behind(int file, size_t length) {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     const struct { uint64_t offset, length; } range = {length + page - 1, 0};
@@ -56,14 +56,23 @@ static uint64_t held_behind(int file, size_t length) {
 }
 
 /* The seals are read first: only a memory file has some, and any other file may make the caller wait. The sender of a file that cannot grow can drop
- * pages behind its end after this, but make none between the two looks. */
+ * pages behind its end after this, but make none between the looks. */
 bool rl_holds(int file, size_t length, bool is_sealed) {
     struct stat status;
     const int seals = fcntl(file, F_GET_SEALS), needed = F_SEAL_WRITE | F_SEAL_SHRINK | (length > FREE_HOLES ? F_SEAL_GROW : 0);
-    if (seals < 0) return false;
-    const uint64_t behind = is_sealed && length > FREE_HOLES ? held_behind(file, length) : 0;
-    if (fstat(file, &status) != 0 || (is_sealed && ((seals & needed) != needed || status.st_size != (off_t)length))) return false;
-    return status.st_size >= (off_t)length && (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length + behind;
+    if (seals < 0 || fstat(file, &status) != 0 || status.st_size < (off_t)length) return false;
+    uint64_t behind = 0;
+    if (is_sealed) {
+        if ((seals & needed) != needed || status.st_size != (off_t)length) return false;
+        if (length > FREE_HOLES) {
+            /* The last page may be a huge one. Whoever has more there is no honest sender, and the look at it would take its time. */
+            const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), huge = page * page / 8;
+            if ((uint64_t)status.st_blocks * 512 > length + huge) return false;
+            behind = held_behind(file, length);
+            if (fstat(file, &status) != 0) return false;
+        }
+    }
+    return (uint64_t)status.st_blocks * 512 + FREE_HOLES >= length + behind;
 }
 
 bool rl_is_memory(int file) { return fcntl(file, F_GET_SEALS) >= 0; }

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "messageport_raw.h"
 #include "support_socket.h"
+#include "system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,6 +133,45 @@ RL_TEST(pages_behind_the_end_do_not_count, "S-MSG-42 S-MSG-18",
         ck_assert_int_eq(log_count(), can_grow + 1);
         close(fd), close(memory);
     }
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static int looks_behind;
+static bool count_looks_behind(long number, const long argument[6], long *result) {
+    (void)argument, (void)result;
+    if (number == 451) looks_behind++;
+    return false;
+}
+
+RL_TEST(many_pages_behind_the_end_are_refused, "S-MSG-42 S-MSG-18",
+        "A file that is whole and has more behind its end than a huge page is refused without a look at how much that is, which takes its time") {
+    enum { LENGTH = 40000 };
+    const off_t page = sysconf(_SC_PAGESIZE), huge = page * page / 8;
+    static const char bytes[LENGTH];
+    use_own_directory();
+    RLMessagePortRef port = add_summing_port("more");
+    serve_all();
+    log_capture();
+    summed = 0;
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        int memory = memfd_create("more", MFD_ALLOW_SEALING | MFD_CLOEXEC), fd = greet_raw("more");
+        ck_assert_int_eq(write(memory, bytes, LENGTH), LENGTH);
+        ck_assert_int_eq(fallocate(memory, FALLOC_FL_KEEP_SIZE, LENGTH, is_refused ? 2 * huge : huge / 2), 0);
+        ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+        Header header = header_of(2, 1, LENGTH);
+        header.flags = 3;
+        looks_behind = 0;
+        hook_system_calls(count_looks_behind);
+        send_memory(fd, header, memory);
+        serve_all();
+        hook_system_calls(NULL);
+        ck_assert_int_eq(looks_behind, !is_refused);
+        ck_assert_int_eq(summed, 1);
+        ck_assert(is_closed(fd) == is_refused);
+        close(fd), close(memory);
+    }
+    ck_assert_int_eq(log_count(), 1);
     RLRelease(port);
     remove_own_directory();
 }
