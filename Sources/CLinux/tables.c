@@ -27,8 +27,9 @@ struct elsewhere {
 /* How many numbers are free for it, if the process may have so many, and some for what is done with them. */
 enum { ROOM = 4 * RL_MAX_DESCRIPTORS, MORE = 8 };
 
-/* Counts numbers below the limit that are free, and that sockets have, which are closed: that is not the last close, and nothing waits for it. The
- * close of any other file calls its flush, which may take its time (FUSE, NFS): others are closed only for the room of one datagram. */
+/* Counts numbers below the limit that are free, and that sockets and descriptors of O_PATH have, which are closed: that is not the last close, and
+ * nothing waits for it. The close of any other file calls its flush, which may take its time (FUSE, NFS): others are closed only for the room of one
+ * datagram. */
 static int make_room(int descriptor, int limit) {
     int room = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -37,9 +38,9 @@ static int make_room(int descriptor, int limit) {
             int type;
             socklen_t size = sizeof type;
             const bool is_socket = getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
-            /* What is free in the second pass was counted in the first. */
+            /* EBADF comes for O_PATH, too. What is free in the second pass was counted in the first. */
             if (number == descriptor || (!is_socket && (errno == EBADF) == (pass == 1))) continue;
-            if (is_socket || pass == 1) rl_sys_close(number);
+            rl_sys_close(number);
             room++;
         }
     }

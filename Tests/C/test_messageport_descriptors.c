@@ -69,6 +69,18 @@ static int nested_lingering_socket(void) {
     return pair[1];
 }
 
+static void send_descriptors(int raw, Header header, const int *fds, int count) {
+    char control[CMSG_SPACE(128 * sizeof(int))] = {0};
+    struct iovec part = {&header, sizeof header};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+    memcpy(CMSG_DATA(item), fds, (size_t)count * sizeof(int));
+    ck_assert_int_eq(sendmsg(raw, &message, MSG_NOSIGNAL), sizeof header);
+}
+
 RL_TEST(no_socket_without_a_number_holds_its_taker, "S-MSG-42 S-ARG-10",
         "A message with a socket that lingers, or has one in its queue, does not hold the loop of a process that has no number for it, and fails") {
     use_own_directory();
@@ -88,6 +100,33 @@ RL_TEST(no_socket_without_a_number_holds_its_taker, "S-MSG-42 S-ARG-10",
     ck_assert_int_eq(service.calls, 0);
     send_raw(raw, header_of(2, 8, 0), "");
     while (service.calls == 0) RLRunInMode("m", 0.01, true);
+    close(raw);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(descriptors_of_paths_are_no_free_numbers, "S-MSG-42 S-ARG-10",
+        "Nor does a socket that lingers behind as many others as a datagram may bring, where descriptors of O_PATH have the numbers") {
+    enum { PATHS = 300, SENT = 120 };
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "paths", "m");
+    int raw = greet_raw("paths"), sent[SENT], paths[PATHS], other;
+    /* The connection's number is above theirs. */
+    for (int i = 0; i < PATHS; i++) ck_assert_int_ge(paths[i] = open("/", O_PATH | O_CLOEXEC), 0);
+    RLRunInMode("m", 0, true);
+    for (int i = 0; i < SENT - 1; i++) sent[i] = 0;
+    sent[SENT - 1] = lingering_socket(600);
+    Header reply, header = header_of(2, 7, 0);
+    header.descriptors = SENT;
+    send_descriptors(raw, header, sent, SENT);
+    close(sent[SENT - 1]);
+    struct rlimit limit = no_more_descriptors();
+    for (int i = 0; i < 3; i++) RLRunInMode("m", 0.01, true);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert_int_eq(receive_raw(raw, &reply, &other), sizeof reply);
+    ck_assert_int_eq(reply.number, 1);
+    for (int i = 0; i < PATHS; i++) ck_assert_int_eq(close(paths[i]), 0);
     close(raw);
     RLMessagePortInvalidate(port);
     RLRelease(port);
