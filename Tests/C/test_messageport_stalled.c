@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,6 +277,41 @@ RL_TEST(who_has_taken_replies_is_not_still, "S-MSG-42",
     ck_assert_int_lt(id, LAST);
     close(takes), close(rests);
     for (int i = 0; i < HOLDERS; i++) close(holders[i]);
+    serve_all();
+    RLRelease(port);
+    remove_own_directory();
+}
+
+RL_TEST(a_pass_ends_few_who_have_stopped, "S-MSG-42",
+        "Connections of peers that have stopped, with descriptors in their queues, are ended a few in a pass, as refused ones are") {
+    enum { PEERS = 16, HOLDERS = 2 };
+    use_own_directory();
+    RLMessagePortRef port = add_replying_port("stopped");
+    int fds[PEERS], holders[HOLDERS], closed = 0;
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = begin_and_ask("stopped");
+        for (int queued = 0; queued < 3; queued++) ck_assert_int_gt(send_descriptors(fds[i], header_of(2, 0, 0), STDIN_FILENO, 1), 0);
+    }
+    Header begun = header_of(2, 0, 40000);
+    begun.flags = 4;
+    begun.descriptors = 100;
+    for (int i = 0; i < HOLDERS; i++) {
+        holders[i] = greet_raw("stopped");
+        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
+        serve_all();
+    }
+    take_time(2.2);
+    int other = greet_raw("stopped");
+    RLRunInMode("m", 0, true);
+    for (int i = 0; i < PEERS; i++) {
+        struct pollfd look = {fds[i], 0, 0};
+        closed += poll(&look, 1, 0) == 1;
+    }
+    ck_assert_int_gt(closed, 0);
+    ck_assert_int_le(closed, 4);
+    for (int i = 0; i < PEERS; i++) close(fds[i]);
+    for (int i = 0; i < HOLDERS; i++) close(holders[i]);
+    close(other);
     serve_all();
     RLRelease(port);
     remove_own_directory();

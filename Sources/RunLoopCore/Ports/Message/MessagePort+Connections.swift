@@ -173,6 +173,8 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let now = Clock.now()
         let past = now - MessageConnection.patience
         for _ in 0..<Swift.min(MessageConnection.looks, pointee.local.connectionCapacity) {
+            // What it closes counts as steps of the pass: a few at a time, or one that costs more.
+            if pointee.local.closingCost >= 4 { return }
             let place = pointee.local.nextLook
             pointee.local.nextLook = place + 1 < pointee.local.connectionCapacity ? place + 1 : 0
             let connection = pointee.local.connections! + place
@@ -187,6 +189,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
                 continue
             }
             closeLocked(place)
+            pointee.local.closingCost += 1
         }
     }
 
