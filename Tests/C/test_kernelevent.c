@@ -8,7 +8,9 @@
 #include "system_calls.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -812,6 +814,27 @@ RL_TEST(a_timer_that_cannot_be_asked_goes_on_in_the_child, "S-KEV-11", "Where ti
     add(&second, kRLKernelFilterTimer, 2, 0, kRLNoteSeconds, 3600);
     is_asking_refused = true;
     ChildResult result = run_child(in_child_an_hour_before, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+}
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
+static void fork_into_another_time(void *unused) {
+    static const char offset[] = "monotonic 10000 0\n";
+    (void)unused;
+    if (syscall(SYS_unshare, CLONE_NEWTIME) != 0 && syscall(SYS_unshare, CLONE_NEWUSER | CLONE_NEWTIME) != 0) return;
+    int offsets = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+    if (write(offsets, offset, sizeof offset - 1) != sizeof offset - 1) return;
+    close(offsets);
+    ChildResult result = run_child(in_child_an_hour_before, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+}
+
+RL_TEST(a_timer_keeps_its_rest_by_another_clock, "S-KEV-11", "In a child of fork whose clock shows another time, as in another time namespace, timers go on with the time that they have left") {
+    add(&first, kRLKernelFilterTimer, 1, kRLKernelEventOneShot, kRLNoteSeconds, 3600);
+    add(&second, kRLKernelFilterTimer, 2, 0, kRLNoteSeconds, 3600);
+    ChildResult result = run_child(fork_into_another_time, NULL);
     ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
 }
 

@@ -97,8 +97,14 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     /// In the child of `fork`: a timer with the same time left. A one-shot whose time came, but was not reported, comes again.
     fileprivate func renewTimer() {
         guard pointee.descriptor >= 0 else { return }
-        // Not by timerfd_gettime(2), which a filter may refuse.
-        var rest = pointee.due &- Clock.read(clock)
+        var left = itimerspec()
+        var rest: Int64
+        if timerfd_gettime(pointee.descriptor, &left) == 0 {
+            rest = Int64(left.it_value.tv_sec) * 1_000_000_000 + Int64(left.it_value.tv_nsec)
+        } else {
+            // A filter may refuse it. The date is one of the parent's clock, which is another in another time namespace.
+            rest = pointee.due &- Clock.read(clock)
+        }
         if rest < 0 && pointee.flags & RLKernelEventFlags.oneShot.rawValue == 0 && !tellsClockSetOnly {
             rest = nanoseconds - -rest % nanoseconds
         }
