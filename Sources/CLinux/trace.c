@@ -90,9 +90,14 @@ void rl_trace_unlock(void) {
     if (file >= 0 && (rl_identify(file, &device, &inode) != 0 || (device == lock.device && inode == lock.inode))) rl_sys_close(file);
 }
 
-static bool is_locked(int file) {
-    struct flock found = {.l_type = F_RDLCK};
-    return fcntl(file, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
+/* Whether a living process writes the trace. Its lock goes with its mapping, also after the descriptor is closed, and ends with the process. Only
+ * where files cannot be locked the writer's number tells, which another process may have by now. */
+static bool is_written(int file, const struct rl_trace_header *found) {
+    struct flock whole = {.l_type = F_RDLCK};
+    if (fcntl(file, F_OFD_SETLK, &whole) == 0) return false;
+    if (errno == EAGAIN || errno == EACCES) return true;
+    return found->end_time == 0 && (pid_t)found->process > 0 && (pid_t)found->process != getpid() &&
+           (syscall(SYS_kill, (pid_t)found->process, 0) == 0 || errno == EPERM);
 }
 
 /* Whether a file may be replaced: 0; EBUSY: a living process writes its trace to it; EEXIST: it is not a trace; EAGAIN: another process is
@@ -109,11 +114,7 @@ static int may_replace(const char *path, int *locked) {
     ssize_t count = rl_sys_pread(file, &found, sizeof found, 0);
     if (count == 0) return 0;
     if (count != (ssize_t)sizeof found || memcmp(found.magic, magic, sizeof magic) != 0) return EEXIST;
-    if (is_locked(file)) return EBUSY;
-    /* Where files cannot be locked, or the program has closed the lock's descriptor. */
-    bool is_alive = found.end_time == 0 && (pid_t)found.process > 0 && (pid_t)found.process != getpid() &&
-                    (syscall(SYS_kill, (pid_t)found.process, 0) == 0 || errno == EPERM);
-    return is_alive ? EBUSY : 0;
+    return is_written(file, &found) ? EBUSY : 0;
 }
 
 /* Gives the finished file its name. 0, or an errno. */

@@ -578,6 +578,53 @@ RL_TEST(processes_of_one_number, "S-TRC-6", "Living processes that have one numb
     remove_folder();
 }
 
+/* As where the killed process was the first of its pid namespace: one with its number always lives. */
+static void start_as_first_and_be_killed(void *unused) {
+    (void)unused;
+    own_number = 1;
+    if (RLTraceStart(path, 1)) raise(SIGKILL);
+}
+
+RL_TEST(a_number_keeps_no_trace, "S-TRC-6", "A killed process's trace is replaced, though another process has its number") {
+    trace_path();
+    ck_assert(WIFSIGNALED(run_child(start_as_first_and_be_killed, NULL).status));
+    TraceFile file = trace_file_read(path);
+    ck_assert_uint_eq(file.header.process, 1);
+    trace_file_free(&file);
+    ck_assert(RLTraceStart(path, 0));
+    file = stop_and_read();
+    ck_assert_uint_eq(file.header.process, (uint32_t)getpid());
+    trace_file_free(&file);
+    ck_assert_int_eq(entries_in_folder(), 1);
+    remove_folder();
+}
+
+static void start_without_descriptors(int end) {
+    char started = RLTraceStart(path, 1);
+    for (int number = 3; number < 1024; number++)
+        if (number != end) close(number);
+    if (write(end, &started, 1) == 1) pause();
+}
+
+RL_TEST(a_trace_without_its_descriptor_is_kept, "S-TRC-6", "The trace of a living process that has closed all descriptors is not replaced") {
+    int ends[2];
+    char started = 0, other[160];
+    trace_path();
+    make_pipe(ends);
+    pid_t writer = fork();
+    if (writer == 0) start_without_descriptors(ends[1]), _exit(0);
+    ck_assert_int_eq(read(ends[0], &started, 1), 1);
+    ck_assert(started);
+    ck_assert(RLTraceStart(path, 0));
+    RLTraceStop();
+    snprintf(other, sizeof other, "%s.%d", path, (int)getpid());
+    ck_assert(exists(other));
+    close(ends[0]), close(ends[1]);
+    kill(writer, SIGKILL);
+    waitpid(writer, NULL, 0);
+    remove_folder();
+}
+
 /* fork */
 
 static void work_in_child(void *unused) {
