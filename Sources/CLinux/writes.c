@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -51,6 +52,7 @@ struct line {
     const void *bytes;
     size_t length;
     ssize_t written;
+    bool is_opened;
 };
 
 /* O_NONBLOCK belongs to a description, which other processes share: their writes would fail. So the line goes through a description of its own. It
@@ -58,6 +60,7 @@ struct line {
 static void write_opened(struct line *line) {
     int own = rl_sys_openat(AT_FDCWD, "/proc/thread-self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
     if (own < 0) return;
+    line->is_opened = true;
     line->written = rl_sys_write(own, line->bytes, line->length);
     int error = errno;
     rl_sys_close(own);
@@ -78,6 +81,7 @@ static void *write_elsewhere(void *line) {
 static void write_line(struct line *line, bool may_wait) {
     struct stat status;
     pthread_t thread;
+    unsigned int terminal;
     if (fstat(STDERR_FILENO, &status) != 0) return;
     if (may_wait || S_ISREG(status.st_mode)) {
         line->written = rl_sys_write(STDERR_FILENO, line->bytes, line->length);
@@ -88,13 +92,18 @@ static void write_line(struct line *line, bool may_wait) {
         const struct iovec part = {(void *)line->bytes, line->length};
         line->written = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
         if (line->written >= 0 || errno == EAGAIN || errno == EPIPE) return;
+        /* The master side of a terminal: to open it makes another terminal. */
+        if (S_ISCHR(status.st_mode) && ioctl(STDERR_FILENO, TIOCGPTN, &terminal) == 0) return;
         write_opened(line);
         if (line->written < 0 && errno == EMFILE && rl_begin_thread(&thread, NULL, write_elsewhere, line)) rl_join_thread(thread);
+        /* A device that is no terminal takes what comes, as a file does. */
+        if (!line->is_opened && S_ISCHR(status.st_mode) && !isatty(STDERR_FILENO) && errno == ENOTTY)
+            line->written = rl_sys_write(STDERR_FILENO, line->bytes, line->length);
     }
 }
 
 bool rl_write_line(const void *bytes, size_t length, bool may_wait) {
-    struct line line = {bytes, length, -1};
+    struct line line = {bytes, length, -1, false};
     size_limit limit;
     size_limit_begin(&limit);
     write_line(&line, may_wait);

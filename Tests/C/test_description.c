@@ -344,6 +344,31 @@ RL_TEST(a_line_needs_no_number, "S-ARG-9", "A process that has no descriptor lef
     close(own), close(other);
 }
 
+static void lose_descriptors(int kept, int port) {
+    for (int number = 3; number < 1024; number++)
+        if (number != kept && number != port) close(number);
+    RLRunInMode(kRLDefaultMode, 0.01, false);
+}
+static void log_to_a_master_side(void *unused) {
+    (void)unused;
+    static Probe port;
+    int ends[2], other, saved = dup(STDERR_FILENO);
+    make_terminal(&other);
+    make_pipe(ends);
+    add_port(&port, ends[0], kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0.01, false);
+    dup2(other, STDERR_FILENO);
+    lose_descriptors(saved, ends[0]);
+    dup2(saved, STDERR_FILENO);
+    lose_descriptors(saved, ends[0]);
+}
+
+RL_TEST(a_master_side_gets_no_line, "S-ARG-9", "A line that is logged once, and was left out as standard error is a terminal's master side, is logged the next time") {
+    ChildResult result = run_child(log_to_a_master_side, NULL);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_ptr_nonnull(strstr(result.output, "made anew"));
+}
+
 static void change_handler(const char *line, void *info) {
     (void)line;
     trace("line");
