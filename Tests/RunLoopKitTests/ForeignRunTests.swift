@@ -124,6 +124,65 @@ private func canBeRead(_ descriptor: CInt, _ milliseconds: CInt = 0) -> Bool {
         #expect(!rounds.contains(false))
     }
 
+    @Test("Nothing is left of a loop whose thread ends without another run after its foreign run was released elsewhere: S-FRN-11")
+    func releasedBeforeTheEnd() {
+        final class Kept: Sendable {}
+        let isLeft = (0..<20).map { _ in
+            onNewThread { () -> Bool in
+                nonisolated(unsafe) weak var kept: Kept?
+                TestThread {
+                    nonisolated(unsafe) var run = try? RunLoop.ForeignRun()
+                    run?.prepare()
+                    let object = Kept()
+                    kept = object
+                    // A loop lets go of what nobody runs when it goes itself.
+                    RunLoop.current.perform(inModes: [RunLoop.Mode("nobody runs it")]) { withExtendedLifetime(object) {} }
+                    TestThread { run = nil }.join()
+                }.join()
+                return kept != nil
+            }
+        }
+        #expect(!isLeft.contains(true))
+    }
+
+    @Test("The loop's thread may find the foreign run that another thread lets go of, and end, in any step of that: S-FRN-11")
+    func releasedWhileItsThreadEnds() {
+        // A number in place of a reference: what is there is the thread's that takes it.
+        let given = Atomic<UInt>(0)
+        let isOver = Atomic<Bool>(false)
+        let releaser = TestThread {
+            while !isOver.load(ordering: .acquiring) {
+                let address = given.exchange(0, ordering: .acquiringAndReleasing)
+                guard let run = UnsafeRawPointer(bitPattern: address) else {
+                    sched_yield()
+                    continue
+                }
+                Unmanaged<RunLoop.ForeignRun>.fromOpaque(run).release()
+            }
+        }
+        let rounds = scaled(8000)
+        let made = (0..<rounds).filter { _ in
+            onNewThread { () -> Bool in
+                // No variable of this thread's holds it afterwards.
+                func make() -> UInt? {
+                    (try? RunLoop.ForeignRun()).map { UInt(bitPattern: Unmanaged.passRetained($0).toOpaque()) }
+                }
+                guard let address = make() else { return false }
+                given.store(address, ordering: .releasing)
+                // As soon as that is released there is room for another one.
+                while true {
+                    if let next = try? RunLoop.ForeignRun() {
+                        next.invalidate()
+                        return true
+                    }
+                }
+            }
+        }
+        isOver.store(true, ordering: .releasing)
+        releaser.join()
+        #expect(made.count == rounds)
+    }
+
     @Test("A loop has one foreign run at a time; letting go of it ends it: S-FRN-10, S-FRN-12")
     func one() {
         let codes = onNewThread { () -> [CInt] in

@@ -119,47 +119,55 @@ extension RunLoop.ForeignRun: Sendable {}
 /// A function on its way to a loop ends those of the loop; a thread that makes another run does not wait for it. Each loop has one such
 /// function at most, so that a loop that does not run collects none.
 enum ReleasedRuns {
-    /// By the address of the loop; there is an entry, perhaps an empty one, while a function is on its way, which keeps the loop.
+    /// By the address of the loop; there is an entry, perhaps an empty one, while a function is on its way. The runs in it keep the loop.
     private static let all = Locked<[UInt: [RLForeignRunRef]]>([:])
 
     static func prepare() { _ = all }
 
-    /// What the function is posted with.
+    /// What the function is posted with. A loop that is not run any more has the function as long as it lives, so this must not keep it.
     private final class Post {
         let loop: RLRunLoopRef
+        /// What tells of the end of the loop's thread.
+        let endHandler: UInt
         /// Set on the loop's thread.
         var isPerformed = false
 
-        init(_ loop: RLRunLoopRef) {
+        init(_ loop: RLRunLoopRef, _ endHandler: UInt) {
             self.loop = loop
-            _ = RLRetain(RLTypeRef(loop))
+            self.endHandler = endHandler
         }
 
         deinit {
             // The thread has ended, and its foreign run with it.
             if !isPerformed { ReleasedRuns.release(ReleasedRuns.take(loop, isLast: true)) }
-            RLRelease(RLTypeRef(loop))
         }
     }
 
     /// Takes over the reference.
     static func add(_ run: RLForeignRunRef, of loop: RLRunLoopRef) {
+        // From when the table has the run its thread may take and release it, and end.
+        _ = RLRetain(RLTypeRef(loop))
+        defer { RLRelease(RLTypeRef(loop)) }
         let isFirst = all.withLock { all in
             let isFirst = all[UInt(bitPattern: loop)] == nil
             all[UInt(bitPattern: loop), default: []].append(run)
             return isFirst
         }
         if !isFirst { return }
-        // Where the thread of the loop is gone, it is released at once, and perhaps the last that keeps the loop with it.
-        _ = RLRetain(RLTypeRef(loop))
-        defer { RLRelease(RLTypeRef(loop)) }
+        // A run keeps the loop, which keeps the function: without this a thread that ends and has not called that would leave all three.
+        let address = UInt(bitPattern: loop)
+        let endHandler = LoopRegistry.wrapper(of: loop).executor.atEnd {
+            ReleasedRuns.release(ReleasedRuns.take(RLRunLoopRef(bitPattern: address)!, isLast: true))
+        }
+        // Where the thread of the loop is gone, it is released at once.
         RLPerformFunction(
             loop, kRLCommonModes,
             { info in
                 let post = Unmanaged<Post>.fromOpaque(info!).takeUnretainedValue()
                 post.isPerformed = true
+                RunLoopExecutor.known(of: post.loop)?.forget(handler: post.endHandler)
                 ReleasedRuns.end(ReleasedRuns.take(post.loop, isLast: true))
-            }, Unmanaged.passRetained(Post(loop)).toOpaque(), { Unmanaged<Post>.fromOpaque($0!).release() })
+            }, Unmanaged.passRetained(Post(loop, endHandler)).toOpaque(), { Unmanaged<Post>.fromOpaque($0!).release() })
         RLWakeUp(loop)
     }
 
