@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 import RunLoopKit
+import Synchronization
 import Testing
 
 #if canImport(Glibc)
@@ -23,6 +24,9 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
 private final class Told: SocketPort, @unchecked Sendable {
     // Sendable: set before a loop has it.
     var report: (String) -> Void = { _ in }
+    var saysInvalid = false
+
+    override var isValid: Bool { !saysInvalid && super.isValid }
 
     override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) { report("added \(mode.rawValue)") }
 
@@ -167,6 +171,62 @@ private final class Told: SocketPort, @unchecked Sendable {
             "one added \(mode)", "one added \(other)", "one removed \(mode)", "one removed \(other)", "two added \(other)",
             "two removed \(other)",
         ])
+    }
+
+    @Test("Adding a port that is invalid leaves the equal one that a loop has where it is: S-NSP-17, S-NSRL-11")
+    func equalIsInvalid() {
+        let trace = onNewThread { () -> [String] in
+            let loop = RunLoop.current
+            let trace = Trace()
+            let (one, two) = (Told(remoteWithTCPPort: 9, host: "127.0.0.1")!, Told(remoteWithTCPPort: 9, host: "127.0.0.1")!)
+            (one.report, two.report) = ({ trace.add("one \($0)") }, { trace.add("two \($0)") })
+            two.saysInvalid = true
+            loop.add(one, forMode: .default)
+            loop.add(two, forMode: .default)
+            loop.remove(one, forMode: .default)
+            // There is none now.
+            loop.add(two, forMode: .default)
+            loop.remove(two, forMode: .default)
+            return trace.all
+        }
+        let mode = RunLoop.Mode.default.rawValue
+        #expect(trace == ["one added \(mode)", "one removed \(mode)", "two added \(mode)"])
+    }
+
+    @Test("Equal ports that several threads add and remove are where the last calls want them: S-NSRL-11, S-NSP-17")
+    func equalOfSeveralThreads() {
+        final class Placed: SocketPort, @unchecked Sendable {
+            let modes = Mutex<Set<String>>([])
+            override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+                modes.withLock { _ = $0.insert(mode.rawValue) }
+                sched_yield()
+            }
+            override func remove(from runLoop: RunLoop, forMode mode: RunLoop.Mode) {
+                modes.withLock { _ = $0.remove(mode.rawValue) }
+                sched_yield()
+            }
+        }
+        let left = onNewThread { () -> [Set<String>] in
+            let loop = RunLoop.current
+            let modes = [RunLoop.Mode.default, RunLoop.Mode("equalOfSeveralThreads")]
+            return (0..<scaled(400)).flatMap { round -> [Set<String>] in
+                let ports = (0..<2).map { _ in Placed(remoteWithTCPPort: 9, host: "127.0.0.1")! }
+                let threads = (0..<3).map { thread in
+                    TestThread {
+                        var random = UInt32(truncatingIfNeeded: 3 * round + thread + 1)
+                        for _ in 0..<60 {
+                            random = random &* 1_664_525 &+ 1_013_904_223
+                            let (port, mode) = (ports[Int(random >> 31)], modes[Int(random >> 30 & 1)])
+                            if random >> 29 & 1 == 0 { loop.add(port, forMode: mode) } else { loop.remove(port, forMode: mode) }
+                        }
+                    }
+                }
+                for thread in threads { thread.join() }
+                for mode in modes { loop.remove(ports[0], forMode: mode) }
+                return ports.map { $0.modes.withLock { $0 } }.filter { !$0.isEmpty }
+            }
+        }
+        #expect(left.isEmpty)
     }
 
     @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")

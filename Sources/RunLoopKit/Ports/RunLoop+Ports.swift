@@ -16,7 +16,7 @@ extension RunLoop {
         known.schedule(in: self, forMode: mode)
         settle(known, mode, after: change)
         // Whoever ended the thread or the port meanwhile may have come too early to find it.
-        if !port.isValid { ports.forget(port.identity) }
+        if !known.isValid { ports.forget(known.identity, if: known) }
         if executor.hasEnded { ports.forgetAll() }
     }
 
@@ -39,14 +39,23 @@ extension RunLoop {
     /// part at the port before the caller's: whoever comes last brings the port to where the table says.
     private func settle(_ port: Port, _ mode: Mode, after change: LoopPorts.Change) {
         var change = change
+        // Where the caller has put ports, or may have: whichever of them the table has, and none, by the time of the last look.
+        var touched: [(port: Port, modes: Set<Mode>)] = [(port, [mode])]
         while let now = ports.place(of: port, ifChangedSince: change) {
             change = now.change
-            // The table has an equal one by now, or none.
-            if now.port !== port { port.remove(from: self, forMode: mode) }
+            for other in touched where other.port !== now.port {
+                for mode in other.modes { other.port.remove(from: self, forMode: mode) }
+            }
             guard let known = now.port else { continue }
+            let index = touched.firstIndex { $0.port === known } ?? touched.count
+            if index == touched.count { touched.append((known, [])) }
+            touched[index].modes.formUnion(now.names)
             now.modes.place(
-                also: now.names.union([mode]), common: commonModes, add: { known.schedule(in: self, forMode: $0) },
-                remove: { known.remove(from: self, forMode: $0) })
+                also: touched[index].modes.union([mode]), common: commonModes,
+                add: {
+                    touched[index].modes.insert($0)
+                    known.schedule(in: self, forMode: $0)
+                }, remove: { known.remove(from: self, forMode: $0) })
         }
     }
 }
@@ -199,8 +208,13 @@ final class LoopPorts: @unchecked Sendable {
     }
 
     /// The port has become invalid.
-    func forget(_ id: ObjectIdentifier) {
-        let entry = state.withLock { $0.entries.removeValue(forKey: id) }
+    ///
+    /// - Parameter port: with it only if it is the one that the loop has, and not an equal one.
+    func forget(_ id: ObjectIdentifier, if port: Port? = nil) {
+        let entry = state.withLock { state in
+            if let port, state.entries[id]?.port !== port { return nil as Entry? }
+            return state.entries.removeValue(forKey: id)
+        }
         if let entry { for observation in entry.observations { observation.end() } }
     }
 
