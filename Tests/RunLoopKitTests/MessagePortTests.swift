@@ -269,6 +269,43 @@ private func uniqueName() -> String { "RunLoopKitTests.\(UInt64.random(in: .min 
         #expect(trace == ["0 2 0", "[2]", "read 2", "9 1 0", "0"])
     }
 
+    @Test("A request takes the descriptors of its own message only, not those of later ones that the port serves: S-MSG-12, S-MSG-15")
+    func descriptorsOfLaterMessages() {
+        let trace = onNewThread { () -> [String] in
+            let trace = Trace()
+            let mode = RunLoop.Mode("requests")
+            let pipe = Pipe()
+            let port = MessagePort()
+            nonisolated(unsafe) var kept: MessagePort.Request?
+            @Sendable func count(_ request: MessagePort.Request?) -> Int {
+                let taken = request?.takeDescriptors() ?? []
+                for descriptor in taken { close(descriptor) }
+                return taken.count
+            }
+            port.setRequestHandler { port, request in
+                switch request.msgid {
+                case 1: kept = request
+                case 2: trace.add("kept \(count(kept)), own \(count(request))")
+                case 3:
+                    kept = request
+                    _ = try? port.request(msgid: 4, descriptors: [pipe.writeEnd, pipe.writeEnd], mode: mode)
+                    trace.add("outer again \(count(request))")
+                default: trace.add("outer \(count(kept)), inner \(count(request))")
+                }
+                return []
+            }
+            RunLoop.current.add(port, forMode: mode)
+            _ = try? port.request(msgid: 1, descriptors: [pipe.writeEnd], mode: mode)
+            _ = try? port.request(msgid: 2, descriptors: [pipe.writeEnd, pipe.writeEnd], mode: mode)
+            _ = try? port.request(msgid: 3, descriptors: [pipe.writeEnd], mode: mode)
+            kept = nil
+            port.setRequestHandler(nil)
+            port.invalidate()
+            return trace.all
+        }
+        #expect(trace == ["kept 0, own 2", "outer 0, inner 2", "outer again 1"])
+    }
+
     @Test("Who gets no answer is told why: S-MSG-21, S-MSG-22, S-MSG-28, S-MSG-29")
     func unanswered() {
         let codes = onNewThread { () -> [MessagePort.RequestError?] in

@@ -18,6 +18,8 @@ extension MessagePort {
         private let port: RLMessagePortRef
         /// Those of a message that a queue serves; nil if the C library has them.
         private let descriptors: CarriedDescriptors?
+        /// The one that was being served on the thread when this one came. Set while the handler is called, by its thread.
+        private var outer: Request?
 
         fileprivate init(msgid: Int32, bytes: [UInt8], port: RLMessagePortRef, descriptors: CarriedDescriptors?) {
             self.msgid = msgid
@@ -35,7 +37,25 @@ extension MessagePort {
         ///   handler has returned: what it does not take is closed then.
         /// - Threads: the one that calls the handler.
         public func takeDescriptors() -> [CInt] {
-            descriptors?.take() ?? RunLoopKit.takeDescriptors(of: port)
+            if let descriptors { return descriptors.take() }
+            // The C library gives those of the innermost message of the port.
+            var innermost = Request.served.get()
+            while let other = innermost, other.port != port { innermost = other.outer }
+            return innermost === self ? RunLoopKit.takeDescriptors(of: port) : []
+        }
+
+        /// The innermost one that the calling thread serves.
+        static let served = ThreadKey<Request>()
+
+        /// Calls the handler, in which the request has its descriptors.
+        fileprivate func serve<Result>(_ handler: () -> Result) -> Result {
+            outer = Request.served.get()
+            Request.served.set(self)
+            defer {
+                Request.served.set(outer)
+                outer = nil
+            }
+            return handler()
         }
     }
 
@@ -144,7 +164,7 @@ extension MessagePort {
     ) -> RLDataRef?? {
         guard let handler = requestHandler.withLock({ $0 }) else { return nil }
         let request = Request(msgid: msgid, bytes: RunLoopKit.bytes(of: data), port: reference, descriptors: descriptors)
-        guard let answer = handler.answer(self, request) else { return .some(nil) }
+        guard let answer = request.serve({ handler.answer(self, request) }) else { return .some(nil) }
         return .some(answer.withUnsafeBytes { RLDataCreate($0.baseAddress, $0.count) })
     }
 }

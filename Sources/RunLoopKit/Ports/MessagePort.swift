@@ -31,7 +31,7 @@ public final class MessagePort: Port, @unchecked Sendable {
     /// The objects that stand for remote ports, by address.
     private static let remotes = WeakTable<UInt, MessagePort>()
 
-    static func prepare() { _ = (remotes, relayKey) }
+    static func prepare() { _ = (remotes, relayKey, Request.served) }
 
     /// Makes a port that receives, without a name.
     public override convenience init() {
