@@ -4,7 +4,8 @@
 /// A local one listens and receives; a remote one connects when it first sends. All remote ports of one address are
 /// equal and share the connection (S-NSP-17). Every process that can connect to a local port can send to it: a program
 /// that listens decides what it accepts from which peer. What has come of messages that are not whole is bounded for all peers together:
-/// one without room waits, and one that is silent for ten seconds in a message, while another waits, loses its connection (S-NSP-21).
+/// one without room waits, and one that is silent for ten seconds in a message, while another waits, loses its connection; those that send
+/// a byte now and then may keep all the room (S-NSP-21).
 ///
 /// A port for datagrams, by ``init(protocolFamily:socketType:protocol:address:)``, needs no connection: each message is one
 /// datagram, which must not be too long for one, may be lost, and may come from any peer.
