@@ -211,6 +211,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.waitingFiles &+= files &- connection.pointee.waitingFiles
         connection.pointee.waitingMemory = memory
         connection.pointee.waitingFiles = files
+        if connection.pointee.replies == nil {
+            connection.pointee.waitTime = 0
+            return
+        }
         let room = rl_queued_room(connection.pointee.descriptor)
         if connection.pointee.waitTime != 0 && room == connection.pointee.waitRoom { return }
         connection.pointee.waitTime = Clock.now()
