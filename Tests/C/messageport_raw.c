@@ -81,18 +81,19 @@ bool is_closed(int fd) {
     return count == 0 || (count < 0 && errno == ECONNRESET);
 }
 
-void send_memory(int fd, Header header, int memory) {
-    char control[CMSG_SPACE(sizeof(int))] = {0};
+ssize_t send_descriptors(int fd, Header header, const int *descriptors, int count) {
+    const size_t size = (size_t)count * sizeof(int);
+    char control[CMSG_SPACE(128 * sizeof(int))] = {0};
     struct iovec part = {&header, sizeof header};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
-                             .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE(size)};
     struct cmsghdr *item = CMSG_FIRSTHDR(&message);
     item->cmsg_level = SOL_SOCKET;
     item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(item), &memory, sizeof memory);
-    ck_assert_int_gt(sendmsg(fd, &message, MSG_NOSIGNAL), 0);
+    item->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(item), descriptors, size);
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
+void send_memory(int fd, Header header, int memory) { ck_assert_int_gt(send_descriptors(fd, header, &memory, 1), 0); }
 
 /* A memory file laid out as kept memory, with a text in a place. */
 int kept_memory(off_t size, int place, const char *text) {

@@ -41,6 +41,8 @@ int connect_raw(const char *name);
 /* The same, with a hello. */
 int greet_raw(const char *name);
 void send_raw(int fd, Header header, const char *payload);
+/* A header with descriptors, 128 at most; what sendmsg returns. */
+ssize_t send_descriptors(int fd, Header header, const int *descriptors, int count);
 /* A header with a descriptor. */
 void send_memory(int fd, Header header, int memory);
 /* Begins a message in parts that wants a reply with the id 5. */

@@ -675,16 +675,14 @@ RL_TEST(a_tolerance_in_a_hosts_wait, "S-CLK-5 S-CLK-8", "A timer whose date a mo
     RLRelease(clock_of_loop);
 }
 
-static void note_request(void *info) { *(double *)info = passed(); }
-
 RL_TEST(a_prepared_host_that_does_not_run, "S-CLK-5 S-CLK-6", "What was queued before a move of the loop's own thread is done at the time from before, also beside a foreign run prepared in an empty mode") {
     use_clock();
     keep_alive(RLGetCurrent(), kRLDefaultMode);
     double request = -1, function = -1;
     RLForeignRunRef run = RLForeignRunCreate("empty");
     RLForeignRunPrepare(run);
-    RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, note_request, &request, NULL, false);
-    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, note_request, &function, NULL);
+    RLPerformOnLoop(RLGetCurrent(), kRLDefaultMode, note_delayed, &request, NULL, false);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, note_delayed, &function, NULL);
     RLClockAdvance(clock_of_loop, 5);
     ck_assert(is(request, 0));
     ck_assert(is(function, 0));

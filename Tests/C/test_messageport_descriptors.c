@@ -69,18 +69,6 @@ static int nested_lingering_socket(void) {
     return pair[1];
 }
 
-static void send_descriptors(int raw, Header header, const int *fds, int count) {
-    char control[CMSG_SPACE(128 * sizeof(int))] = {0};
-    struct iovec part = {&header, sizeof header};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
-    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-    memcpy(CMSG_DATA(item), fds, (size_t)count * sizeof(int));
-    ck_assert_int_eq(sendmsg(raw, &message, MSG_NOSIGNAL), sizeof header);
-}
-
 RL_TEST(no_socket_without_a_number_holds_its_taker, "S-MSG-42 S-ARG-10",
         "A message with a socket that lingers, or has one in its queue, does not hold the loop of a process that has no number for it, and fails") {
     use_own_directory();
@@ -119,7 +107,7 @@ RL_TEST(descriptors_of_paths_are_no_free_numbers, "S-MSG-42 S-ARG-10",
     sent[SENT - 1] = lingering_socket(600);
     Header reply, header = header_of(2, 7, 0);
     header.descriptors = SENT;
-    send_descriptors(raw, header, sent, SENT);
+    ck_assert_int_eq(send_descriptors(raw, header, sent, SENT), sizeof header);
     close(sent[SENT - 1]);
     struct rlimit limit = no_more_descriptors();
     for (int i = 0; i < 3; i++) RLRunInMode("m", 0.01, true);

@@ -20,18 +20,11 @@ static void serve_all(void) {
     for (int idle = 0; idle < 32;) idle = RLRunInMode("m", 0, true) == kRLRunHandledSource ? 0 : idle + 1;
 }
 
-static ssize_t send_descriptors(int fd, Header header, int descriptor, int count) {
+/* A header with one descriptor so many times. */
+static ssize_t send_often(int fd, Header header, int descriptor, int count) {
     int all[128];
-    char control[CMSG_SPACE(sizeof all)] = {0};
-    struct iovec part = {&header, sizeof header};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
-    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
     for (int i = 0; i < count; i++) all[i] = descriptor;
-    memcpy(CMSG_DATA(item), all, (size_t)count * sizeof(int));
-    return sendmsg(fd, &message, MSG_NOSIGNAL);
+    return send_descriptors(fd, header, all, count);
 }
 
 static int looks;
@@ -58,7 +51,7 @@ RL_TEST(a_datagram_costs_the_same_however_many_are_begun, "S-MSG-42",
     begun.descriptors = 100;
     for (int i = 0; i < HOLDERS; i++) {
         holders[i] = greet_raw("begun");
-        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
+        ck_assert_int_gt(send_often(holders[i], begun, STDIN_FILENO, 100), 0);
         serve_all();
     }
     /* Nothing is taken for longer than a sender may be still. */
@@ -127,7 +120,7 @@ static void ask_and_end(int count) {
             send(fd, &headers[id], sizeof(Header), MSG_NOSIGNAL);
         }
         headers[LAST + 1].descriptors = 1;
-        send_descriptors(fd, headers[LAST + 1], fd, 1);
+        send_often(fd, headers[LAST + 1], fd, 1);
         close(fd);
     }
     _exit(0);
@@ -257,7 +250,7 @@ RL_TEST(who_has_taken_replies_is_not_still, "S-MSG-42",
     begun.descriptors = 100;
     for (int i = 0; i < HOLDERS; i++) {
         holders[i] = greet_raw("busy");
-        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
+        ck_assert_int_gt(send_often(holders[i], begun, STDIN_FILENO, 100), 0);
         serve_all();
     }
     /* Meanwhile the port does nothing. */
@@ -290,14 +283,14 @@ RL_TEST(a_pass_ends_few_who_have_stopped, "S-MSG-42",
     int fds[PEERS], holders[HOLDERS], closed = 0;
     for (int i = 0; i < PEERS; i++) {
         fds[i] = begin_and_ask("stopped");
-        for (int queued = 0; queued < 3; queued++) ck_assert_int_gt(send_descriptors(fds[i], header_of(2, 0, 0), STDIN_FILENO, 1), 0);
+        for (int queued = 0; queued < 3; queued++) ck_assert_int_gt(send_often(fds[i], header_of(2, 0, 0), STDIN_FILENO, 1), 0);
     }
     Header begun = header_of(2, 0, 40000);
     begun.flags = 4;
     begun.descriptors = 100;
     for (int i = 0; i < HOLDERS; i++) {
         holders[i] = greet_raw("stopped");
-        ck_assert_int_gt(send_descriptors(holders[i], begun, STDIN_FILENO, 100), 0);
+        ck_assert_int_gt(send_often(holders[i], begun, STDIN_FILENO, 100), 0);
         serve_all();
     }
     take_time(2.2);
