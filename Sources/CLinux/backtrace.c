@@ -25,7 +25,6 @@ static bool read_memory(uintptr_t address, void *bytes, size_t length) {
     return syscall(SYS_process_vm_readv, rl_get_thread_number(), &to, 1, &from, 1, 0) == (long)length;
 }
 
-
 enum place { UNKNOWN, BLOCKED, COMPUTES };
 
 /* Where a thread is blocked in the kernel: /proc shows the number and the six arguments of the call, then both registers. */

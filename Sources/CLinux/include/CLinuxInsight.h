@@ -16,8 +16,9 @@ const char *rl_symbol(const void *address, const char **file, uintptr_t *offset)
 const char *rl_code_symbol(const void *address, const char **file, uintptr_t *offset) __attribute__((visibility("hidden")));
 
 /* The return addresses on the stack of a thread of the process, if the thread is blocked in the kernel: where it is blocked, and every address that
- * follows a call, from the innermost to an address of its stack. Returns their number; 0 without /proc, in a process that is not dumpable, and for a thread that computes, which
- * *computes says. Addresses left there by earlier calls may be among them. The caller keeps the thread from leaving that part of its stack. */
+ * follows a call, from the innermost to an address of its stack. Returns their number; 0 without /proc, in a process that is
+ * not dumpable, and for a thread that computes, which *computes says. Addresses left there by earlier calls may be
+ * among them. The caller keeps the thread from leaving that part of its stack. */
 unsigned rl_blocked_backtrace(pid_t thread, const void *outermost, const void **frames, unsigned capacity, bool *computes)
     __attribute__((visibility("hidden")));
 
