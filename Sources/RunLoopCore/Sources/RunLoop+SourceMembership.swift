@@ -104,10 +104,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if source.isNotified { mode.pointee.ports.joinNotifier(in: mode) }
         if source.isInbox {
             mode.pointee.inboxCount += 1
-            takeSignalOfNewMemberLocked(link)
+            takeSignalOfNewMemberLocked(link, in: mode)
         } else {
             if source.hasDescriptor { mode.pointee.ports.insert(source, in: mode) }
-            if !source.isVersionOne { takeSignalOfNewMemberLocked(link) }
+            if !source.isVersionOne { takeSignalOfNewMemberLocked(link, in: mode) }
         }
         // Perhaps within its period. The caller makes the loop look again.
         if source.isLimited { _ = mustWaitLocked(source, link, at: time) }
@@ -196,10 +196,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A signal that came before the source was in this loop (S-SRC-27): the link goes to the end of the pending ones. If it is queued already, the
     /// thread that queued it sees the loop and pushes it; a mark makes a signaller wake the loop after its push, because the wake-up of the Add may
     /// come before that. A thread that makes an inbox ready makes the loop look in any case.
-    private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer) {
-        // A parked link was in no running mode; now it may be. The next look goes through all that are parked, which keeps their order.
-        if link.pointee.list == LinkList.parkedMark { pointee.parkedFor = nil }
-        if link.pointee.list == LinkList.parkedReadyMark { pointee.inboxes.parkedFor = nil }
+    private func takeSignalOfNewMemberLocked(_ link: SourceLinkPointer, in mode: ModePointer) {
+        // A parked link was not in the mode that was looked at; now it may be. The next look goes through all that are parked, which keeps
+        // their order; a look at another mode does so in any case.
+        if link.pointee.list == LinkList.parkedMark && pointee.parkedFor == mode { pointee.parkedFor = nil }
+        if link.pointee.list == LinkList.parkedReadyMark && pointee.inboxes.parkedFor == mode { pointee.inboxes.parkedFor = nil }
         guard link.pointee.list == 0, link.ofSource.isSignalled else { return }
         if link.tryQueue() {
             enlist(link)
