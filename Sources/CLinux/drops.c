@@ -2,14 +2,16 @@
 /* Closing descriptors that a peer sent, without the waits that the peer may have prepared. */
 #define _GNU_SOURCE
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "CLinux.h"
 #include "CLinuxCalls.h"
 #include "CLinuxMessages.h"
 
-/* Steps of two threads, each of which waits for the other's. Acquire and release by the word. */
+/* Steps of two threads, each of which waits for the other's. Acquire and release by the words. */
 struct turns {
-    uint32_t has_files, are_closed;
+    uint32_t has_looked, are_closed;
+    bool has_table;
 };
 
 static void take_turn(uint32_t *word) {
@@ -22,26 +24,13 @@ static void await_turn(const uint32_t *word) {
 }
 
 /* A thread with references of its own to all files, which it drops at its end. An ending thread does not wait for what
- * lingers: socket(7). */
+ * lingers: socket(7). Nor does anyone wait for it: the kernel tells of a thread's end before it closes its files. */
 static void *outlive(void *argument) {
     struct turns *turns = argument;
-    rl_own_table();
-    take_turn(&turns->has_files);
+    turns->has_table = rl_own_table();
+    take_turn(&turns->has_looked);
     await_turn(&turns->are_closed);
     return NULL;
-}
-
-/* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind,
- * or where it gets no table of its own, they are closed here as by close(2). */
-static void close_outlived(const int *descriptors, int count) {
-    struct turns turns = {0, 0};
-    pthread_t thread;
-    const bool has_thread = rl_begin_thread(&thread, NULL, outlive, &turns);
-    if (has_thread) await_turn(&turns.has_files);
-    for (int index = 0; index < count; index++) rl_sys_close(descriptors[index]);
-    if (!has_thread) return;
-    take_turn(&turns.are_closed);
-    rl_join_thread(thread);
 }
 
 static void switch_linger_off(int descriptor) {
@@ -53,25 +42,40 @@ static void switch_linger_off(int descriptor) {
     }
 }
 
-/* Whether files may be queued in it, which its last close closes too. They cannot be taken out: another process may use the socket. */
-static bool may_hold_files(int descriptor) {
-    int domain;
-    socklen_t size = sizeof domain;
-    return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX && rl_is_readable(descriptor);
+/* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind,
+ * or where it gets no table of its own, they are closed here as by close(2), but for the option. */
+static void close_outlived(const int *descriptors, int count) {
+    struct turns turns = {0, 0, false};
+    pthread_t thread;
+    const bool has_thread = rl_begin_thread(&thread, NULL, outlive, &turns);
+    if (has_thread) await_turn(&turns.has_looked);
+    for (int index = 0; index < count; index++) {
+        if (!turns.has_table) switch_linger_off(descriptors[index]);
+        rl_sys_close(descriptors[index]);
+    }
+    if (!has_thread) return;
+    take_turn(&turns.are_closed);
+    rl_join_thread(thread);
+}
+
+/* Whether its last close may wait. Its peer may change the options of a socket, hold its lock and put more into its queue until then, so it is not
+ * looked at. Some kinds of sockets, and files without a kind, as those of inotify, wait in any case. */
+static bool may_wait(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && (S_ISSOCK(status.st_mode) || (status.st_mode & S_IFMT) == 0);
 }
 
 void rl_drop_all(const int *descriptors, int count) {
-    int holding[RL_MAX_DESCRIPTORS], held = 0;
+    int waiting[RL_MAX_DESCRIPTORS], held = 0;
     for (int index = 0; index < count; index++) {
         const int descriptor = descriptors[index];
         if (descriptor < 0) continue;
-        switch_linger_off(descriptor);
-        if (held < RL_MAX_DESCRIPTORS && may_hold_files(descriptor))
-            holding[held++] = descriptor;
+        if (held < RL_MAX_DESCRIPTORS && may_wait(descriptor))
+            waiting[held++] = descriptor;
         else
             rl_sys_close(descriptor);
     }
-    if (held > 0) close_outlived(holding, held);
+    if (held > 0) close_outlived(waiting, held);
 }
 
 void rl_drop(int descriptor) { rl_drop_all(&descriptor, 1); }

@@ -39,6 +39,25 @@ RL_TEST(the_end_of_time, "S-CLK-11", "A clock that is moved for ever comes to it
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(a_move_makes_no_passes_without_work, "S-CLK-6", "A source that is signalled, but only in another mode, is nothing to do for a move, which makes no passes for it") {
+    use_clock();
+    static Probe far, passes, other;
+    add_timer(&far, date_in(1e6), 0, kRLDefaultMode);
+    add_observer(&passes, kRLBeforeTimers, kRLDefaultMode);
+    RLSourceRef source = add_source(&other, "other");
+    RLSourceSignal(source);
+    RLClockAdvance(clock_of_loop, 1);
+    const int first = passes.calls;
+    RLClockAdvance(clock_of_loop, 1);
+    ck_assert_int_le(first, 3);
+    ck_assert_int_le(passes.calls - first, 3);
+    ck_assert_int_eq(other.calls, 0);
+    /* And it is none of those that the other mode forgets. */
+    RLRunInMode("other", 0, false);
+    ck_assert_int_eq(other.calls, 1);
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(all_ages, "S-CLK-8 S-CLK-11", "A timer of the longest interval fires at each of its dates, until the clock has come to its latest instant") {
     use_clock();
     static Probe tick;

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -160,6 +161,39 @@ RL_TEST(no_reply_without_a_number_holds_its_taker, "S-MSG-42 S-ARG-10", "Nor doe
     ck_assert_int_eq(waitpid(server, NULL, 0), server);
     close(is_sent[0]), close(is_sent[1]);
     unlisten_raw(listener, "server");
+    remove_own_directory();
+}
+
+/* The last of the peer's descriptors of a socket that it has sent. */
+static int kept = -1;
+static bool linger_again(long number, const long argument[6], long *result) {
+    (void)result;
+    struct stat closed, own;
+    if (number == SYS_close && kept >= 0 && argument[0] != kept && fstat((int)argument[0], &closed) == 0 && fstat(kept, &own) == 0
+        && closed.st_ino == own.st_ino) {
+        const struct linger on = {1, 600};
+        setsockopt(kept, SOL_SOCKET, SO_LINGER, &on, sizeof on);
+        close(kept);
+        kept = -1;
+    }
+    return false;
+}
+RL_TEST(no_peer_makes_a_closer_wait_in_the_last_moment, "S-MSG-42",
+        "A peer that switches SO_LINGER on and closes its own descriptor just before a socket that no client took is closed does not hold the closer") {
+    use_own_directory();
+    RLMessagePortRef port = add_service(&service, "again", "m");
+    int raw = greet_raw("again"), calls = service.calls;
+    Header header = header_of(2, 0, 0);
+    header.descriptors = 1;
+    kept = lingering_socket(600);
+    send_memory(raw, header, kept);
+    hook_system_calls(linger_again);
+    while (service.calls == calls) RLRunInMode("m", 0.01, true);
+    hook_system_calls(NULL);
+    ck_assert_int_eq(kept, -1);
+    close(raw);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
     remove_own_directory();
 }
 

@@ -249,6 +249,26 @@ private final class Told: SocketPort, @unchecked Sendable {
         #expect(!writer.join())
     }
 
+    @Test("A message waits for another thread that writes to the same address no longer than until its own date: S-NSP-7")
+    func turns() {
+        let local = SocketPort()
+        var room: CInt = 4096
+        setsockopt(local.socket, SOL_SOCKET, SO_RCVBUF, &room, socklen_t(MemoryLayout<CInt>.size))
+        let first = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        let second = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        let writer = TestThread {
+            // More than the system stores for the sender, and nobody reads.
+            first.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 23)], from: nil, reserved: 0)
+        }
+        var connection = pollfd(fd: local.socket, events: Int16(POLLIN), revents: 0)
+        while poll(&connection, 1, -1) < 1 {}
+        #expect(!second.send(before: .now, components: nil, from: nil, reserved: 0))
+        #expect(!second.send(before: .now + .milliseconds(1), components: nil, from: nil, reserved: 0))
+        first.invalidate()
+        local.invalidate()
+        #expect(!writer.join())
+    }
+
     @Test("A number is taken once; nobody listening, and other kinds of ports, refuse: S-NSP-7, S-NSP-8, S-NSP-19")
     func refused() {
         let local = SocketPort()

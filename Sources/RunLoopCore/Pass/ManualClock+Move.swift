@@ -127,7 +127,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a pass of the default mode would call something. Loop's thread.
     private func hasWorkNow(by clock: ManualClockPointer) -> Bool {
         let mode = pointee.defaultMode
-        return hasSignalledSources || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
+        return hasSignalledSources(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
             || nextInstantOfDefaultMode <= clock.time + ManualClock.slack
     }
 

@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func isWaitNext(_ frame: RunFramePointer) -> Bool {
         let mode = frame.pointee.mode
         if frame.pointee.polls || frame.pointee.returnsAfterSource || frame.pointee.hasReply { return false }
-        if hasSignalledSources || mayHavePosts(for: mode) { return false }
+        if hasSignalledSources(in: mode) || mayHavePosts(for: mode) { return false }
         if mode.pointee.observedActivities.load(ordering: .relaxed) != 0 || servesMainQueue(in: mode) { return false }
         return requests.pointee.count.load(ordering: .relaxed) == 0 && orderedRequests.pointee.count.load(ordering: .relaxed) == 0
     }

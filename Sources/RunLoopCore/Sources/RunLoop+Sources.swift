@@ -24,20 +24,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// was handled (S-PASS-15).
     @inline(always)
     func performSources(in mode: ModePointer, onlyFirst: Bool) -> Bool {
-        hasSignalledSources ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
+        hasSignalledSources(in: mode) ? performSignalled(in: mode, onlyFirst: onlyFirst) : false
     }
 
-    /// Whether anything was signalled, or is left from earlier signals for other modes. A signal that comes right now is for the
-    /// next pass, like one right after.
+    /// Whether anything was signalled, or is left from earlier signals and was not looked at for the mode. A signal that comes right now is
+    /// for the next pass, like one right after.
     @inline(always)
-    var hasSignalledSources: Bool { pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks }
+    func hasSignalledSources(in mode: ModePointer) -> Bool {
+        pointee.signalled.load(ordering: .sequentiallyConsistent) != nil || hasListedLinks(for: mode)
+    }
 
     /// Whether links were left in the lists, looked up under the lock. Other threads change the lists only together with a stack
     /// or an Add, which the next pass sees.
-    private var hasListedLinks: Bool {
+    private func hasListedLinks(for mode: ModePointer) -> Bool {
         lock(owner: true)
         defer { unlock(owner: true) }
-        return !pointee.pending.isEmpty || !pointee.parked.isEmpty
+        return !pointee.pending.isEmpty || (!pointee.parked.isEmpty && pointee.parkedFor != mode)
     }
 
     @inline(never)

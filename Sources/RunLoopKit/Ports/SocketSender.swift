@@ -51,9 +51,10 @@ final class SocketSender: @unchecked Sendable {
         SocketSender.ends.post(name: Port.didBecomeInvalidNotification, object: self)
     }
 
-    /// Writes what `frame` gives for the address that the connection has on this side.
+    /// Writes what `frame` gives for the address that the connection has on this side. Waits for those who write before no longer than for its
+    /// own turn to write.
     func send(until limit: ContinuousClock.Instant, _ frame: ([UInt8]) -> [UInt8]?) -> Bool {
-        writing.withLock { isForked in
+        let isSent = writing.withLock(until: limit) { isForked in
             guard beginWriting() else { return false }
             defer { endWriting() }
             // The other end may have closed the connection since it was used, and in a child of `fork` it is the parent's: then a
@@ -74,6 +75,7 @@ final class SocketSender: @unchecked Sendable {
             if signature.socketType == SocketCalls.stream { end() }
             return false
         }
+        return isSent ?? false
     }
 
     private func beginWriting() -> Bool {

@@ -196,8 +196,10 @@ final class WeakTable<Key: Hashable & Sendable, Object: AnyObject & Sendable>: S
 // Sendable: it is what makes others so.
 final class LongLock: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    /// Of which process; guarded by the mutex, which is made anew before anybody has waited for it in a child.
+    /// Of which process the mutex is. It is made anew before anybody has waited for it in a child.
     private let generation = Locked(ForkedChild.generation)
+    /// Of which process its last holder was; guarded by the mutex.
+    private var lastGeneration = ForkedChild.generation
 
     init() { pthread_mutex_init(mutex, nil) }
 
@@ -209,15 +211,52 @@ final class LongLock: @unchecked Sendable {
 
     /// Calls the closure with the lock held, and tells it whether this is the first time in a child of `fork`.
     func withLock<Result>(_ body: (_ isForked: Bool) throws -> Result) rethrows -> Result {
+        renew()
+        pthread_mutex_lock(mutex)
+        return try whileLocked(body)
+    }
+
+    /// The same, if the lock gets free before the limit; otherwise nil.
+    func withLock<Result>(until limit: ContinuousClock.Instant, _ body: (_ isForked: Bool) throws -> Result) rethrows -> Result? {
+        renew()
+        while true {
+            let status = take(within: min(max(limit.secondsFromNow, 0), 86_400))
+            if status == 0 { return try whileLocked(body) }
+            if status != ETIMEDOUT || limit <= .now { return nil }
+        }
+    }
+
+    private func renew() {
         let mutex = mutex
-        let isForked = generation.withLock { generation in
-            if generation == ForkedChild.generation { return false }
+        generation.withLock { generation in
+            if generation == ForkedChild.generation { return }
             generation = ForkedChild.generation
             pthread_mutex_init(mutex, nil)
-            return true
         }
-        pthread_mutex_lock(mutex)
+    }
+
+    private func take(within seconds: Double) -> CInt {
+        var end = timespec()
+        #if canImport(Glibc)
+        let clock = CLOCK_MONOTONIC
+        #else
+        let clock = CLOCK_REALTIME
+        #endif
+        clock_gettime(clock, &end)
+        let nanoseconds = end.tv_nsec + Int(seconds * 1e9)
+        end.tv_sec += nanoseconds / 1_000_000_000
+        end.tv_nsec = nanoseconds % 1_000_000_000
+        #if canImport(Glibc)
+        return pthread_mutex_clocklock(mutex, clock, &end)
+        #else
+        return pthread_mutex_timedlock(mutex, &end)
+        #endif
+    }
+
+    private func whileLocked<Result>(_ body: (_ isForked: Bool) throws -> Result) rethrows -> Result {
         defer { pthread_mutex_unlock(mutex) }
+        let isForked = lastGeneration != ForkedChild.generation
+        lastGeneration = ForkedChild.generation
         return try body(isForked)
     }
 }
