@@ -736,3 +736,24 @@ RL_TEST(a_move_under_way_at_the_fork, "S-CLK-12", "However far another thread's 
     thread_join(mover);
     RLRelease(clock_of_loop);
 }
+
+static void use_the_clock(void *unused) {
+    (void)unused;
+    const RLAbsoluteTime before = RLClockGetTime(clock_of_loop);
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    ck_assert(is(RLAbsoluteTimeGetCurrent(), before));
+    ck_assert(is(RLClockGetTime(clock_of_loop), before));
+}
+
+RL_TEST(a_move_of_a_clock_alone_at_the_fork, "S-CLK-12", "Nor is a clock that no loop has at the fork at another time than the loop that gets it in the child") {
+    enum { FORKS = 60 };
+    clock_of_loop = RLClockCreateManual();
+    Thread *mover = thread_start(move_until_forks_are_over, clock_of_loop);
+    for (int i = 0; i < FORKS; i++) {
+        ChildResult child = run_child(use_the_clock, NULL);
+        ck_assert_msg(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0, "%s", child.output);
+    }
+    gate_open(&forks_are_over);
+    thread_join(mover);
+    RLRelease(clock_of_loop);
+}

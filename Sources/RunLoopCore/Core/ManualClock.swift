@@ -16,6 +16,8 @@ struct ManualClock: ~Copyable {
     /// Where moves that are under way go; never less than `target`. Only grows. Sequentially consistent: a thread that moves the clock then takes the
     /// locks of the loops, and a loop that begins to rest reads it under its own.
     let goal: Atomic<Int64>
+    /// In which process, by its fork generation, `goal` was raised last. Stored before that, and read after it; relaxed beside it.
+    let announcer: Atomic<UInt32>
     /// By how much the moves in seconds exceeded the nanoseconds added to `goal`, as the bits of a `Double`. Relaxed: of two
     /// concurrent moves one may be rounded.
     let remainder: Atomic<UInt64>
@@ -54,6 +56,7 @@ extension ManualClock: Object {
         let now = Clock.now() / 1000 * 1000
         clock.pointee.target.store(now, ordering: .relaxed)
         clock.pointee.goal.store(now, ordering: .relaxed)
+        clock.noteAnnouncer()
         // Not from two readings: the thread may be interrupted between them.
         clock.pointee.bootDistance.store((Clock.wallOffsetNow() + 999) / 1000 * 1000, ordering: .relaxed)
         let count = process.pointee.manualClocks.wrappingAdd(1, ordering: .relaxed).newValue
@@ -118,8 +121,24 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// In the child of `fork`: whoever announced a move does not come to its end here, so it has been made.
     func finishMove() { arrive(at: goal) }
 
+    /// The same for a clock that was no loop's at the fork, which the child finds when it is used.
+    @inline(never)
+    func finishLostMove() {
+        if goal != time && pointee.announcer.load(ordering: .relaxed) != process.pointee.forkGeneration.load(ordering: .relaxed) {
+            finishMove()
+        }
+    }
+
     /// Announces a move to an instant, if that is later.
-    func announce(_ instant: Int64) { pointee.goal.raise(to: instant) }
+    func announce(_ instant: Int64) {
+        noteAnnouncer()
+        pointee.goal.raise(to: instant)
+    }
+
+    @inline(__always)
+    fileprivate func noteAnnouncer() {
+        pointee.announcer.store(process.pointee.forkGeneration.load(ordering: .relaxed), ordering: .relaxed)
+    }
 
     /// Announces a move by so many seconds and returns where it goes. Several threads may do so at once.
     func announce(by seconds: Double) -> Int64 {
@@ -127,6 +146,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         let exact = Swift.min(seconds, Clock.longestInterval) * 1e9 + Double(bitPattern: pointee.remainder.load(ordering: .relaxed))
         let distance = exact.nearest
         pointee.remainder.store((exact - Double(distance)).bitPattern, ordering: .relaxed)
+        noteAnnouncer()
         var time = goal
         while true {
             let instant = Swift.min(time + distance, ManualClock.latest)
