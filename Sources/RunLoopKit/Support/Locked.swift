@@ -195,69 +195,95 @@ final class WeakTable<Key: Hashable & Sendable, Object: AnyObject & Sendable>: S
 /// in the child it is free, and what it guards may have been left in the middle of a change.
 // Sendable: it is what makes others so.
 final class LongLock: @unchecked Sendable {
+    /// Held for a moment, by those who take the lock, give it back or wait for it.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    /// Of which process the mutex is. It is made anew before anybody has waited for it in a child.
+    /// The lock was given back. By the monotonic clock.
+    private let isFree = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    /// In which process it is held, by the generation; a holder of the parent's is none in a child. Guarded by the mutex.
+    private var holder: UInt?
+    /// Of which process these are. They are made anew before anybody has waited for them in a child.
     private let generation = Locked(ForkedChild.generation)
-    /// Of which process its last holder was; guarded by the mutex.
+    /// Of which process the last holder was; guarded by the lock.
     private var lastGeneration = ForkedChild.generation
 
-    init() { pthread_mutex_init(mutex, nil) }
+    init() { LongLock.make(mutex, isFree) }
 
     deinit {
-        // In a child somebody who does not exist there may still hold it.
-        if generation.withLock({ $0 }) == ForkedChild.generation { pthread_mutex_destroy(mutex) }
+        // In a child somebody who does not exist there may still use them.
+        if generation.withLock({ $0 }) == ForkedChild.generation {
+            pthread_cond_destroy(isFree)
+            pthread_mutex_destroy(mutex)
+        }
+        isFree.deallocate()
         mutex.deallocate()
+    }
+
+    private static func make(_ mutex: UnsafeMutablePointer<pthread_mutex_t>, _ isFree: UnsafeMutablePointer<pthread_cond_t>) {
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(isFree, &attributes)
+        pthread_condattr_destroy(&attributes)
     }
 
     /// Calls the closure with the lock held, and tells it whether this is the first time in a child of `fork`.
     func withLock<Result>(_ body: (_ isForked: Bool) throws -> Result) rethrows -> Result {
-        renew()
-        pthread_mutex_lock(mutex)
-        return try whileLocked(body)
+        _ = take(until: nil)
+        return try whileHeld(body)
     }
 
     /// The same, if the lock gets free before the limit; otherwise nil.
     func withLock<Result>(until limit: ContinuousClock.Instant, _ body: (_ isForked: Bool) throws -> Result) rethrows -> Result? {
-        renew()
-        while true {
-            let status = take(within: min(max(limit.secondsFromNow, 0), 86_400))
-            if status == 0 { return try whileLocked(body) }
-            if status != ETIMEDOUT || limit <= .now { return nil }
-        }
+        take(until: limit) ? try whileHeld(body) : nil
     }
 
     private func renew() {
-        let mutex = mutex
+        let (mutex, isFree) = (mutex, isFree)
         generation.withLock { generation in
             if generation == ForkedChild.generation { return }
             generation = ForkedChild.generation
-            pthread_mutex_init(mutex, nil)
+            LongLock.make(mutex, isFree)
         }
     }
 
-    private func take(within seconds: Double) -> CInt {
-        var end = timespec()
-        #if canImport(Glibc)
-        let clock = CLOCK_MONOTONIC
-        #else
-        let clock = CLOCK_REALTIME
-        #endif
-        clock_gettime(clock, &end)
-        let nanoseconds = end.tv_nsec + Int(seconds * 1e9)
-        end.tv_sec += nanoseconds / 1_000_000_000
-        end.tv_nsec = nanoseconds % 1_000_000_000
-        #if canImport(Glibc)
-        return pthread_mutex_clocklock(mutex, clock, &end)
-        #else
-        return pthread_mutex_timedlock(mutex, &end)
-        #endif
+    private func take(until limit: ContinuousClock.Instant?) -> Bool {
+        renew()
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while holder == ForkedChild.generation {
+            guard let limit else {
+                pthread_cond_wait(isFree, mutex)
+                continue
+            }
+            let left = limit.secondsFromNow
+            if left <= 0 { return false }
+            var end = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &end)
+            let nanoseconds = end.tv_nsec + Int(min(left, 86_400) * 1e9)
+            end.tv_sec += nanoseconds / 1_000_000_000
+            end.tv_nsec = nanoseconds % 1_000_000_000
+            pthread_cond_timedwait(isFree, mutex, &end)
+        }
+        holder = ForkedChild.generation
+        return true
     }
 
-    private func whileLocked<Result>(_ body: (_ isForked: Bool) throws -> Result) rethrows -> Result {
-        defer { pthread_mutex_unlock(mutex) }
-        let isForked = lastGeneration != ForkedChild.generation
-        lastGeneration = ForkedChild.generation
+    private func whileHeld<Result>(_ body: (_ isForked: Bool) throws -> Result) rethrows -> Result {
+        let own = ForkedChild.generation
+        defer { giveBack(own) }
+        let isForked = lastGeneration != own
+        lastGeneration = own
         return try body(isForked)
+    }
+
+    /// In the child of a fork in the closure there is nothing to give back.
+    private func giveBack(_ own: UInt) {
+        guard own == ForkedChild.generation else { return }
+        pthread_mutex_lock(mutex)
+        holder = nil
+        pthread_mutex_unlock(mutex)
+        pthread_cond_signal(isFree)
     }
 }
 
