@@ -65,15 +65,16 @@ final class CarriedDescriptors: Sendable {
     func drop() {
         let dropped = take()
         if dropped.isEmpty { return }
-        let slow = dropped.filter { descriptor in
-            SocketCalls.switchLingerOff(descriptor)
-            if SocketCalls.mayHoldFiles(descriptor) { return true }
-            SocketCalls.end(descriptor)
-            return false
+        // A peer may let a socket linger, or queue others in it, until the moment of its close.
+        let sockets = dropped.filter(SocketCalls.isSocket)
+        for descriptor in dropped where !sockets.contains(descriptor) { SocketCalls.end(descriptor) }
+        if sockets.isEmpty { return }
+        let end: @Sendable () -> Void = {
+            for descriptor in sockets {
+                SocketCalls.switchLingerOff(descriptor)
+                SocketCalls.end(descriptor)
+            }
         }
-        // What is queued in such a socket is closed with it, and may have to wait.
-        if slow.isEmpty { return }
-        let end: @Sendable () -> Void = { for descriptor in slow { SocketCalls.end(descriptor) } }
         if !RunLoop.performInBackground(end) { end() }
     }
 }

@@ -164,11 +164,10 @@ enum SocketCalls {
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, size)
     }
 
-    /// Whether descriptors may be queued in it.
-    static func mayHoldFiles(_ descriptor: CInt) -> Bool {
-        var domain: CInt = 0
+    static func isSocket(_ descriptor: CInt) -> Bool {
+        var type: CInt = 0
         var size = socklen_t(MemoryLayout<CInt>.size)
-        return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX && isReadable(descriptor)
+        return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0
     }
 
     /// Whether something has come that was not read.
