@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Closing descriptors that a peer sent, without the waits that the peer may have prepared. */
 #define _GNU_SOURCE
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -10,7 +11,9 @@
 
 /* Steps of two threads, each of which waits for the other's. Acquire and release by the words. */
 struct turns {
-    uint32_t has_looked, are_closed;
+    const int *descriptors;
+    int count;
+    uint32_t has_looked, are_closed, is_over;
     bool has_table;
 };
 
@@ -23,14 +26,32 @@ static void await_turn(const uint32_t *word) {
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) rl_futex_wait(word, 0, NULL);
 }
 
-/* A thread with references of its own to all files, which it drops at its end. An ending thread does not wait for what
- * lingers: socket(7). Nor does anyone wait for it: the kernel tells of a thread's end before it closes its files. */
-static void *outlive(void *argument) {
+/* Closes all that the thread's own table has beside these. */
+static void keep_only(const int *descriptors, int count) {
+    for (unsigned first = 0, next; first != ~0U; first = next + 1) {
+        next = ~0U - 1;
+        for (int index = 0; index < count; index++) {
+            const unsigned number = (unsigned)descriptors[index];
+            if (number >= first && number < next) next = number;
+        }
+        if (next > first) syscall(SYS_close_range, first, next - 1, 0);
+    }
+}
+
+/* A thread with references of its own, which it drops at its end. An ending thread does not wait for what lingers: socket(7). Nor does anyone
+ * wait for it. What else its table has it closes before, or the program's closes would be the last ones only after its end. */
+static void outlive(void *argument) {
     struct turns *turns = argument;
-    turns->has_table = rl_own_table();
+    int kept[RL_MAX_DESCRIPTORS];
+    const int count = turns->count;
+    memcpy(kept, turns->descriptors, (size_t)count * sizeof *kept);
+    const bool has_table = rl_own_table();
+    turns->has_table = has_table;
     take_turn(&turns->has_looked);
     await_turn(&turns->are_closed);
-    return NULL;
+    /* They may be gone when the wake-up comes, which then wakes nobody. */
+    take_turn(&turns->is_over);
+    if (has_table) keep_only(kept, count);
 }
 
 static void switch_linger_off(int descriptor) {
@@ -45,9 +66,8 @@ static void switch_linger_off(int descriptor) {
 /* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind,
  * or where it gets no table of its own, they are closed here as by close(2), but for the option. */
 static void close_outlived(const int *descriptors, int count) {
-    struct turns turns = {0, 0, false};
-    pthread_t thread;
-    const bool has_thread = rl_begin_thread(&thread, NULL, outlive, &turns);
+    struct turns turns = {descriptors, count, 0, 0, 0, false};
+    const bool has_thread = rl_start_thread(outlive, &turns);
     if (has_thread) await_turn(&turns.has_looked);
     for (int index = 0; index < count; index++) {
         if (!turns.has_table) switch_linger_off(descriptors[index]);
@@ -55,7 +75,7 @@ static void close_outlived(const int *descriptors, int count) {
     }
     if (!has_thread) return;
     take_turn(&turns.are_closed);
-    rl_join_thread(thread);
+    await_turn(&turns.is_over);
 }
 
 /* Whether its last close may wait. Its peer may change the options of a socket, hold its lock and put more into its queue until then, so it is not

@@ -723,18 +723,22 @@ static void move_by_one(void *unused) {
     ck_assert(is(RLClockGetTime(clock_of_loop) - before, 1));
 }
 
-RL_TEST(a_move_under_way_at_the_fork, "S-CLK-12", "However far another thread's move has come at the fork, the child's clock moves by what the child says") {
-    enum { FORKS = 60 };
-    use_clock();
-    keep_alive(RLGetCurrent(), kRLDefaultMode);
+/* Children that do something while another thread of the parent moves the clock. */
+static void fork_beside_moves(void (*in_child)(void *)) {
     Thread *mover = thread_start(move_until_forks_are_over, clock_of_loop);
-    for (int i = 0; i < FORKS; i++) {
-        ChildResult child = run_child(move_by_one, NULL);
+    for (int i = 0; i < 60; i++) {
+        ChildResult child = run_child(in_child, NULL);
         ck_assert_msg(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0, "%s", child.output);
     }
     gate_open(&forks_are_over);
     thread_join(mover);
     RLRelease(clock_of_loop);
+}
+
+RL_TEST(a_move_under_way_at_the_fork, "S-CLK-12", "However far another thread's move has come at the fork, the child's clock moves by what the child says") {
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    fork_beside_moves(move_by_one);
 }
 
 static void use_the_clock(void *unused) {
@@ -746,14 +750,6 @@ static void use_the_clock(void *unused) {
 }
 
 RL_TEST(a_move_of_a_clock_alone_at_the_fork, "S-CLK-12", "Nor is a clock that no loop has at the fork at another time than the loop that gets it in the child") {
-    enum { FORKS = 60 };
     clock_of_loop = RLClockCreateManual();
-    Thread *mover = thread_start(move_until_forks_are_over, clock_of_loop);
-    for (int i = 0; i < FORKS; i++) {
-        ChildResult child = run_child(use_the_clock, NULL);
-        ck_assert_msg(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0, "%s", child.output);
-    }
-    gate_open(&forks_are_over);
-    thread_join(mover);
-    RLRelease(clock_of_loop);
+    fork_beside_moves(use_the_clock);
 }

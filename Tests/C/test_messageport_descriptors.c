@@ -166,9 +166,13 @@ RL_TEST(no_reply_without_a_number_holds_its_taker, "S-MSG-42 S-ARG-10", "Nor doe
 
 /* The last of the peer's descriptors of a socket that it has sent. */
 static int kept = -1;
+/* A file of the program's, and how often another table has let go of it. */
+static int program_file, drops;
 static bool linger_again(long number, const long argument[6], long *result) {
     (void)result;
     struct stat closed, own;
+    if (number == SYS_close_range && argument[2] == 0 && argument[0] <= program_file && program_file <= argument[1])
+        __atomic_add_fetch(&drops, 1, __ATOMIC_SEQ_CST);
     if (number == SYS_close && kept >= 0 && argument[0] != kept && fstat((int)argument[0], &closed) == 0 && fstat(kept, &own) == 0
         && closed.st_ino == own.st_ino) {
         const struct linger on = {1, 600};
@@ -179,8 +183,10 @@ static bool linger_again(long number, const long argument[6], long *result) {
     return false;
 }
 RL_TEST(no_peer_makes_a_closer_wait_in_the_last_moment, "S-MSG-42",
-        "A peer that switches SO_LINGER on and closes its own descriptor just before a socket that no client took is closed does not hold the closer") {
+        "A peer that switches SO_LINGER on and closes its own descriptor just before a socket that no client took is closed does not hold the closer, nor "
+        "the program's files") {
     use_own_directory();
+    ck_assert_int_ge(program_file = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
     RLMessagePortRef port = add_service(&service, "again", "m");
     int raw = greet_raw("again"), calls = service.calls;
     Header header = header_of(2, 0, 0);
@@ -189,8 +195,10 @@ RL_TEST(no_peer_makes_a_closer_wait_in_the_last_moment, "S-MSG-42",
     send_memory(raw, header, kept);
     hook_system_calls(linger_again);
     while (service.calls == calls) RLRunInMode("m", 0.01, true);
+    while (__atomic_load_n(&drops, __ATOMIC_SEQ_CST) == 0) RLRunInMode("m", 0.01, true);
     hook_system_calls(NULL);
     ck_assert_int_eq(kept, -1);
+    ck_assert_int_eq(close(program_file), 0);
     close(raw);
     RLMessagePortInvalidate(port);
     RLRelease(port);

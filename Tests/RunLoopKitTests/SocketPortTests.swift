@@ -229,19 +229,25 @@ private final class Told: SocketPort, @unchecked Sendable {
         #expect(left.isEmpty)
     }
 
-    @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")
-    func invalidatedInAMessage() {
-        let local = SocketPort()
+    /// A thread that writes a message to the port, which nobody reads, once it is at it.
+    private func blockedWriter(to local: SocketPort, through remote: SocketPort) -> TestThread<Bool> {
         // Its connections have it too.
         var room: CInt = 4096
         setsockopt(local.socket, SOL_SOCKET, SO_RCVBUF, &room, socklen_t(MemoryLayout<CInt>.size))
-        let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
         let writer = TestThread {
-            // More than the system stores for the sender, and nobody reads.
+            // More than the system stores for the sender.
             remote.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 23)], from: nil, reserved: 0)
         }
         var connection = pollfd(fd: local.socket, events: Int16(POLLIN), revents: 0)
         while poll(&connection, 1, -1) < 1 {}
+        return writer
+    }
+
+    @Test("Invalidating a remote port does not wait for a message that another thread writes: S-NSP-17")
+    func invalidatedInAMessage() {
+        let local = SocketPort()
+        let remote = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
+        let writer = blockedWriter(to: local, through: remote)
         remote.invalidate()
         #expect(!remote.isValid)
         // The connection that nobody has taken goes with it.
@@ -252,16 +258,9 @@ private final class Told: SocketPort, @unchecked Sendable {
     @Test("A message waits for another thread that writes to the same address no longer than until its own date: S-NSP-7")
     func turns() {
         let local = SocketPort()
-        var room: CInt = 4096
-        setsockopt(local.socket, SOL_SOCKET, SO_RCVBUF, &room, socklen_t(MemoryLayout<CInt>.size))
         let first = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
         let second = SocketPort(remoteWithTCPPort: number(of: local), host: nil)!
-        let writer = TestThread {
-            // More than the system stores for the sender, and nobody reads.
-            first.send(before: .distantFuture, components: [[UInt8](repeating: 1, count: 1 << 23)], from: nil, reserved: 0)
-        }
-        var connection = pollfd(fd: local.socket, events: Int16(POLLIN), revents: 0)
-        while poll(&connection, 1, -1) < 1 {}
+        let writer = blockedWriter(to: local, through: first)
         #expect(!second.send(before: .now, components: nil, from: nil, reserved: 0))
         #expect(!second.send(before: .now + .milliseconds(1), components: nil, from: nil, reserved: 0))
         first.invalidate()

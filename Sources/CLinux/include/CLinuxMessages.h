@@ -67,7 +67,7 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
 /* Closes a descriptor that a peer sent. The last close of a socket with SO_LINGER waits, for as long as the option says, until its
  * peer has taken what was sent, even if the socket is non-blocking: see socket(7). It waits for the socket's lock too, which the peer may hold, and
  * closes the sockets queued in a local one. So a thread of the library makes the last close of each socket, and of files without a kind, by ending: a
- * thread that ends does not wait for what lingers, and nobody waits for its files. It has all files of the process for as long. The second function
+ * thread that ends does not wait for what lingers, and nobody waits for its files. For a moment it has all files of the process. The second function
  * skips negative numbers. */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));

@@ -51,8 +51,7 @@ final class SocketSender: @unchecked Sendable {
         SocketSender.ends.post(name: Port.didBecomeInvalidNotification, object: self)
     }
 
-    /// Writes what `frame` gives for the address that the connection has on this side. Waits for those who write before no longer than for its
-    /// own turn to write.
+    /// Writes what `frame` gives for the address that the connection has on this side. The limit is also that of the wait for others who write.
     func send(until limit: ContinuousClock.Instant, _ frame: ([UInt8]) -> [UInt8]?) -> Bool {
         let isSent = writing.withLock(until: limit) { isForked in
             guard beginWriting() else { return false }
