@@ -27,3 +27,25 @@ fail() {
     echo "$@"
     exit 1
 }
+# A tool in a terminal.
+terminal() { tmux -S "$work/tmux" -f /dev/null "$@"; }
+# sees PATTERN: the screen has a line like it, soon.
+sees() {
+    for _ in $(seq 300); do
+        terminal capture-pane -p -t t >"$work/screen" 2>/dev/null || true
+        grep -q -e "$1" "$work/screen" && return
+        sleep 0.05
+    done
+    cat "$work/screen"
+    fail "not seen: $1"
+}
+sees_not() {
+    for _ in $(seq 300); do
+        terminal capture-pane -p -t t >"$work/screen"
+        grep -q -e "$1" "$work/screen" || return 0
+        sleep 0.05
+    done
+    cat "$work/screen"
+    fail "still seen: $1"
+}
+keys() { terminal send-keys -t t "$@"; }

@@ -4,28 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 start_program
 
-terminal() { tmux -S "$work/tmux" -f /dev/null "$@"; }
-# sees PATTERN: the screen has a line like it, soon.
-sees() {
-    for _ in $(seq 300); do
-        terminal capture-pane -p -t t >"$work/screen" 2>/dev/null || true
-        grep -q -e "$1" "$work/screen" && return
-        sleep 0.05
-    done
-    cat "$work/screen"
-    fail "not seen: $1"
-}
-sees_not() {
-    for _ in $(seq 300); do
-        terminal capture-pane -p -t t >"$work/screen"
-        grep -q -e "$1" "$work/screen" || return 0
-        sleep 0.05
-    done
-    cat "$work/screen"
-    fail "still seen: $1"
-}
-keys() { terminal send-keys -t t "$@"; }
-
 terminal new-session -d -s t -x 110 -y 30 "cd $work; trap : INT; stty -g >$work/before; $tools/runloop-top --interval 0.2; echo status=\$? ; stty -g >$work/after; sleep 60"
 sees "2 loops of 1 processes"
 sees "worker"

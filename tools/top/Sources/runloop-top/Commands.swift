@@ -49,7 +49,7 @@ struct Top: ParsableCommand {
         terminal_locale(!once)
         var watch = Watch(processes: process)
         guard once || json else { return try show(watch) }
-        watch.look()
+        watch.look(patience: 1)
         usleep(useconds_t(interval * 1e6))
         watch.look()
         let rows = watch.rows.filter { $0.matches(filter) }.sorted { sort.comesFirst($0, $1) }
@@ -83,16 +83,17 @@ struct Dump: ParsableCommand {
     func run() throws {
         terminal_locale(false)
         var found: Set<Int> = []
-        for path in sharedSockets() {
-            guard let peer = Peer(path: path), process.isEmpty || process.contains(peer.process), let text = peer.answerOfNew("dump") else { continue }
-            found.insert(peer.process)
-            write("process \(peer.process)\n")
+        let named = Set(process)
+        var inquiry = Inquiry("dump")
+        inquiry.run(wanted: { named.isEmpty || named.contains($0) }, isEnough: { !named.isEmpty && named.isSubset(of: found) }) { number, text in
+            found.insert(number)
+            write("process \(number)\n")
             write(text.split(separator: "\n", omittingEmptySubsequences: false).map { printable(String($0)) }.joined(separator: "\n"))
         }
         for number in process where !found.contains(number) {
             write("runloop-dump: process \(number) does not show its loops, or does not answer\n", to: 2)
         }
-        if found.count < max(Set(process).count, 1) { throw ExitCode.failure }
+        if found.count < max(named.count, 1) { throw ExitCode.failure }
     }
 }
 

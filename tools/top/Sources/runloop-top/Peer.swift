@@ -10,34 +10,64 @@ final class Peer {
     private var answer: OpaquePointer?
     /// An answer did not come whole: the rest of it would come in the place of the next.
     private var isLost = false
-    private let begin = now()
-    private static var longestAnswer: Int { 16 << 20 }
+    /// Of bytes, and a part.
+    static var longestAnswer: Int { 16 << 20 }
 
-    /// nil if there is no such process, or it is another user's.
-    init?(path: String) {
+    /// What comes of a try to connect, which waits for nothing.
+    enum Attempt {
+        case made(Peer)
+        /// As many connections wait to be accepted as may: the process is stopped, busy, or gets no processor.
+        case noRoom
+        /// There is no such process, or it is another user's.
+        case nothing
+    }
+
+    static func connect(to path: String) -> Attempt {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = Array(path.utf8)
-        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return .nothing }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return nil }
-        var limit = timeval(tv_sec: 1, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        // Nor does a request wait for a process that reads none.
+        let flags = Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | flags, 0)
+        guard descriptor >= 0 else { return .nothing }
         let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        }
+        // unix(7) has no connection under way: EAGAIN says that nothing was begun.
+        let isFull = result != 0 && errno == EAGAIN
+        guard result == 0, let connection = peer_connection_make(descriptor) else {
+            close(descriptor)
+            return isFull ? .noRoom : .nothing
         }
         var owner = (pid: pid_t(0), uid: uid_t(0), gid: gid_t(0))
         var size = socklen_t(MemoryLayout.size(ofValue: owner))
-        guard result == 0, let connection = peer_connection_make(descriptor) else {
-            close(descriptor)
-            return nil
-        }
         guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0, owner.uid == geteuid() else {
             peer_connection_release(connection)
-            return nil
+            return .nothing
         }
-        process = Int(owner.pid)
+        return .made(Peer(process: Int(owner.pid), connection: connection))
+    }
+
+    /// Tries sockets that had no room again, all of them until one instant, and hands over what is made, each at once.
+    static func connectAgain(to paths: [String], until end: Double, _ take: (String, Peer) -> Void) {
+        var full = paths
+        var pause = 0.002
+        while !full.isEmpty, case let rest = end - now(), rest > 0 {
+            usleep(useconds_t(min(pause, rest) * 1e6))
+            pause = min(pause * 2, 0.05)
+            full = full.filter { path in
+                let attempt = connect(to: path)
+                if case .made(let peer) = attempt { take(path, peer) }
+                if case .noRoom = attempt { return true }
+                return false
+            }
+        }
+    }
+
+    private init(process: Int, connection: OpaquePointer) {
+        self.process = process
         self.connection = connection
     }
 
@@ -74,9 +104,6 @@ final class Peer {
         defer { free(bytes) }
         return Array(UnsafeRawBufferPointer(start: bytes, count: count))
     }
-
-    /// Asks a process that was connected to for this, and waits for 3 seconds at most, with the connecting.
-    func answerOfNew(_ request: String) -> String? { ask(request, until: begin + 3) ? receiveText() : nil }
 }
 
 /// Seconds of the monotonic clock.

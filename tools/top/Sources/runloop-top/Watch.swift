@@ -13,22 +13,27 @@ struct Watch {
 
     init(processes: [Int]) { self.processes = processes }
 
-    /// Asks all processes, and waits a second at most.
-    mutating func look() {
+    /// Asks all processes, and waits a second at most for what they say. `patience`: the seconds in which sockets without room are tried again if
+    /// processes are missing. The next look tries them too, which costs no time.
+    mutating func look(patience: Double = 0) {
         let paths = sharedSockets()
         for path in peers.keys where !paths.contains(path) { peers[path] = nil }
+        var full: [String] = []
         for path in paths where peers[path] == nil && restingUntil[path, default: 0] < now() {
-            let begin = now()
-            guard let peer = Peer(path: path) else {
-                // One that is stopped, and whose socket takes no more connections: the next would wait as long.
-                if now() - begin > 0.5 { restingUntil[path] = now() + 5 }
-                continue
+            switch Peer.connect(to: path) {
+            case .made(let peer): if isWanted(peer) { peers[path] = peer }
+            case .noRoom: full.append(path)
+            case .nothing: break
             }
-            if processes.isEmpty || processes.contains(peer.process) { peers[path] = peer }
         }
         var asked: [(String, Peer)] = []
-        for (path, peer) in peers {
-            if peer.ask("measure", until: now() + 1) { asked.append((path, peer)) } else { peers[path] = nil }
+        for (path, peer) in peers { ask(path, peer, &asked) }
+        if processes.isEmpty || !processes.allSatisfy(reaches) {
+            Peer.connectAgain(to: full, until: now() + patience) { path, peer in
+                guard isWanted(peer) else { return }
+                peers[path] = peer
+                ask(path, peer, &asked)
+            }
         }
         let before = Dictionary(rows.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
         rows = []
@@ -38,13 +43,21 @@ struct Watch {
             guard let answer = peer.receiveText() else {
                 peers[path] = nil
                 if kill(pid_t(peer.process), 0) == 0 {
-                    silent.append(peer.process)
+                    if !silent.contains(peer.process) { silent.append(peer.process) }
                     restingUntil[path] = now() + 5
                 }
                 continue
             }
             take(answer, of: peer.process, before)
         }
+    }
+
+    private func isWanted(_ peer: Peer) -> Bool { processes.isEmpty || processes.contains(peer.process) }
+
+    private mutating func ask(_ path: String, _ peer: Peer, _ asked: inout [(String, Peer)]) {
+        // The sockets of one process share what its answers may take.
+        let limit = Peer.longestAnswer / (asked.count { $0.1.process == peer.process } + 1)
+        if peer.ask("measure", until: now() + 1, limit: limit) { asked.append((path, peer)) } else { peers[path] = nil }
     }
 
     private mutating func take(_ answer: String, of process: Int, _ before: [String: LoopRow]) {
@@ -61,10 +74,10 @@ struct Watch {
 
     /// The dump of one loop.
     func dump(_ row: LoopRow) -> String {
-        for path in sharedSockets() {
-            if let peer = Peer(path: path), peer.process == row.process, let text = peer.answerOfNew("dump \(row.sample.thread)") { return text }
-        }
-        return "The process does not answer.\n"
+        var text: String?
+        var inquiry = Inquiry("dump \(row.sample.thread)")
+        inquiry.run(wanted: { $0 == row.process }, isEnough: { text != nil }) { if text?.isEmpty ?? true { text = $1 } }
+        return text ?? "The process does not answer.\n"
     }
 
     private func peer(_ process: Int) -> Peer? { peers.values.first { $0.process == process } }
