@@ -142,7 +142,7 @@ try:
         with open(f"{folder}/{number:032x}.lock", "w") as file:
             file.write(f"RunLoop.shared.{number}")
         listener.bind(f"{folder}/{number:032x}.port")
-        listener.listen(10)
+        listener.listen(1000)
         keep.append(listener)
 except OSError as error:
     print("no descriptors for many sockets:", error)
