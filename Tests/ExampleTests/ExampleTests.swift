@@ -272,6 +272,7 @@ private final class LineClient {
             "what waits for a loop: exit 0, exit 0",
             "the ends of threads: exit 0, exit 0, exit 0, exit 0", "requests that wait: exit 0, exit 0, exit 0, exit 0, exit 0, exit 0", "connections without descriptors: exit 0, exit 0",
             "elements on their way: exit 0, exit 0", "consumers on other threads: exit 0, exit 0",
+            "tasks that are being cancelled: exit 0, exit 0", "tasks that are getting a priority: exit 0, exit 0",
             "bytes of a stream: exit 0, exit 0", "the global executor: exit 0",
             "a job that forks: exit 0, exit 0", "a job that waits for a fork: exit 0", "a job that ends its thread: not waited for",
             "the main loop: exit 0", "a port without descriptors: exit 0", "told without descriptors: exit 0, exit 0",

@@ -31,7 +31,7 @@ extension RunLoop {
             // order with what the task does next.
             try await RunLoopExecutor.staying(isolation: isolation) {
                 try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                    if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+                    if request.begin(LoopContinuation(continuation, isolation: isolation)) { executor.append(.request(request)) }
                 }
             }
         } onCancel: {
@@ -48,7 +48,7 @@ extension RunLoop {
         let request = AwaitedClosure(body)
         return try await RunLoopExecutor.staying(isolation: isolation) {
             try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                if request.begin(continuation, isolation: isolation) { executor.append(.request(request)) }
+                if request.begin(LoopContinuation(continuation, isolation: isolation)) { executor.append(.request(request)) }
             }
         }
     }
@@ -91,10 +91,9 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
     private let state = Atomic(State.new)
     private var body: (@Sendable () throws -> Value)?
     /// Set before `waiting`.
-    private var continuation: CheckedContinuation<Value, any Error>?
-    /// Where the task runs, if that is a loop. Its thread resumes the continuation, and no other: a child that this thread forks
-    /// would have a continuation that is half resumed, by a thread that does not exist there. Set before `waiting`.
-    private var home: RunLoopExecutor?
+    private var continuation: LoopContinuation<Value, any Error>?
+    /// Where the task runs, if that is a loop. Its thread resumes the task, and this object is the request for that.
+    private var home: RunLoopExecutor? { continuation!.home }
     /// What the closure returned or threw. Set before `returning`.
     private var value: Value?
     private var error: (any Error)?
@@ -106,9 +105,8 @@ private final class AwaitedClosure<Value: Sendable>: LoopRequest, @unchecked Sen
     }
 
     /// False if the task was cancelled before.
-    func begin(_ continuation: CheckedContinuation<Value, any Error>, isolation: (any Actor)?) -> Bool {
+    func begin(_ continuation: LoopContinuation<Value, any Error>) -> Bool {
         self.continuation = continuation
-        home = RunLoopExecutor.ofTask(isolatedTo: isolation)
         let begins = move(from: State.new, to: State.waiting)
         if !begins {
             body = nil

@@ -136,7 +136,7 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// A thread that has no loop is given none by the question.
     private var isOnThread: Bool {
-        if RunLoopExecutor.currentKey.get() === self { return true }
+        if isOfCaller { return true }
         return !hasEnded && RLGetCurrentIfMade() == reference
     }
 
@@ -156,11 +156,14 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// The first of the two words that the runtime has for an executor is the address of its object. There is no comparison of them.
     private static func identity(of executor: UnownedSerialExecutor) -> UInt { unsafeBitCast(executor, to: (UInt, UInt).self).0 }
 
+    /// Whether it has drained on the calling thread, and that lives.
+    var isOfCaller: Bool { RunLoopExecutor.currentKey.get() === self }
+
     // MARK: - Appending
 
     /// Puts something in and wakes the loop. After the loop's end a job goes elsewhere and a request is abandoned.
     func append(_ entry: LoopEntry) {
-        guard RunLoopExecutor.currentKey.get() === self else { return send(entry) }
+        guard isOfCaller else { return send(entry) }
         // By the mail, so that it is noted there.
         if case .request = entry { return send(entry) }
         // What others sent before goes first.

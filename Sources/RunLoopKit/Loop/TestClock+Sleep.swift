@@ -52,7 +52,7 @@ extension TestClock {
         try await withTaskCancellationHandler {
             try await withTaskExecutorPreference(executor, isolation: isolation) {
                 try await withCheckedThrowingContinuation(isolation: isolation) { continuation in
-                    if sleeper.begin(continuation) { schedule(sleeper) }
+                    if sleeper.begin(LoopContinuation(anywhere: continuation)) { schedule(sleeper) }
                 }
             }
         } onCancel: {
@@ -130,7 +130,7 @@ extension TestClock {
 // Sendable: what is not constant is behind the lock.
 final class Sleeper: @unchecked Sendable {
     private struct State {
-        var continuation: CheckedContinuation<Void, any Error>?
+        var continuation: LoopContinuation<Void, any Error>?
         var isOver = false
         /// The loops that have a timer for it, or are about to get one; of a task that sleeps outside of loops.
         var loops: [TestClock.KnownLoop] = []
@@ -147,7 +147,7 @@ final class Sleeper: @unchecked Sendable {
     }
 
     /// False if it is over already; then the continuation is resumed.
-    func begin(_ continuation: CheckedContinuation<Void, any Error>) -> Bool {
+    func begin(_ continuation: LoopContinuation<Void, any Error>) -> Bool {
         let isOver = state.withLock { state in
             if !state.isOver { state.continuation = continuation }
             return state.isOver

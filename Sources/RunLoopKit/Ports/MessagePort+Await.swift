@@ -44,7 +44,7 @@ extension MessagePort {
         defer { clock?.cancel() }
         return try await withTaskCancellationHandler {
             try await RunLoopExecutor.staying(isolation: isolation) {
-                try await withCheckedThrowingContinuation(isolation: isolation) { request.begin($0) }
+                try await withCheckedThrowingContinuation(isolation: isolation) { request.begin(LoopContinuation($0, isolation: isolation)) }
             }
         } onCancel: {
             request.end(.failure(CancellationError()))
@@ -56,7 +56,7 @@ extension MessagePort {
 // Sendable: what changes is locked, the references are to objects of the C library, whose functions may be called from any thread,
 // and which this object keeps.
 private final class AwaitedRequest: @unchecked Sendable {
-    typealias Continuation = CheckedContinuation<[UInt8], any Error>
+    typealias Continuation = LoopContinuation<[UInt8], any Error>
 
     struct Message {
         let bytes: [UInt8]

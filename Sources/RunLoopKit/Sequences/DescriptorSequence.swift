@@ -127,7 +127,7 @@ final class DescriptorWatch: @unchecked Sendable {
     func nextEvenIfCancelled(isolation: isolated (any Actor)?) async -> RunLoop.Readiness? {
         await RunLoopExecutor.staying(isolation: isolation) {
             await withCheckedContinuation(isolation: isolation) { continuation in
-                if waiter.begin(continuation) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
+                if waiter.begin(LoopContinuation(continuation, isolation: isolation)) { RLFileDescriptorEnableCallBacks(object, interest.rawValue) }
             }
         }
     }
@@ -138,7 +138,7 @@ final class DescriptorWatch: @unchecked Sendable {
 private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
     private enum State {
         case idle
-        case waiting(CheckedContinuation<RunLoop.Readiness?, Never>)
+        case waiting(LoopContinuation<RunLoop.Readiness?, Never>)
         case over
     }
 
@@ -148,7 +148,7 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
     init(_ interest: RunLoop.Readiness) { self.interest = interest }
 
     /// False if there is nothing to wait for.
-    func begin(_ continuation: CheckedContinuation<RunLoop.Readiness?, Never>) -> Bool {
+    func begin(_ continuation: LoopContinuation<RunLoop.Readiness?, Never>) -> Bool {
         let isOver = state.withLock { state in
             switch state {
             case .idle: state = .waiting(continuation)
@@ -179,7 +179,7 @@ private final class DescriptorWaiter: ContextInfo, @unchecked Sendable {
 
     private func resume(_ result: RunLoop.Readiness?, then next: State) {
         ForkGuard.whole {
-            let continuation: CheckedContinuation<RunLoop.Readiness?, Never>? = state.withLock { state in
+            let continuation: LoopContinuation<RunLoop.Readiness?, Never>? = state.withLock { state in
                 if case .over = state { return nil }
                 defer { state = next }
                 if case .waiting(let continuation) = state { return continuation }

@@ -5,16 +5,11 @@
 /// or a canceller that does not exist there, and the loop, whose timer gives the next element, would wait for it. It also brings an actor's
 /// task to the global executor for each element.
 final class LoopElements<Element: Sendable>: Sendable {
-    private struct Waiter {
-        let continuation: CheckedContinuation<Element?, Never>
-        let generation = ForkedChild.generation
-    }
-
     private struct State {
         /// Those that nobody has taken: first these, the last one first, and then `later` from its beginning.
         var sooner: [Element] = []
         var later: [Element] = []
-        var waiting: [Waiter] = []
+        var waiting: [LoopContinuation<Element?, Never>] = []
         var isOver = false
         /// Until it is called.
         var stopping: (@Sendable () -> Void)?
@@ -89,39 +84,25 @@ final class LoopElements<Element: Sendable>: Sendable {
         }
     }
 
-    private func resume(with element: Element?, _ take: (inout State) -> [Waiter]) {
-        var older: [Waiter] = []
-        ForkGuard.whole {
-            for waiter in state.withLock(take) {
-                if waiter.generation == ForkedChild.generation {
-                    waiter.continuation.resume(returning: element)
-                } else {
-                    older.append(waiter)
-                }
-            }
-        }
-        // A thread that was cancelling the task at the fork has locked it for ever in the child, so no loop waits for that.
-        for waiter in older {
-            let resume: @Sendable () -> Void = { waiter.continuation.resume(returning: element) }
-            if !RunLoop.performInBackground(resume) { resume() }
-        }
+    private func resume(with element: Element?, _ take: (inout State) -> [LoopContinuation<Element?, Never>]) {
+        ForkGuard.whole { for waiter in state.withLock(take) { waiter.resume(returning: element) } }
     }
 
     /// Waits for the next one, on the caller's actor.
     func next(isolation: isolated (any Actor)?) async -> Element? {
         await withTaskCancellationHandler {
             await RunLoopExecutor.staying(isolation: isolation) {
-                await withCheckedContinuation(isolation: isolation) { take($0) }
+                await withCheckedContinuation(isolation: isolation) { take(LoopContinuation($0, isolation: isolation)) }
             }
         } onCancel: {
             end(isCancelled: true)
         }
     }
 
-    private func take(_ continuation: CheckedContinuation<Element?, Never>) {
+    private func take(_ continuation: LoopContinuation<Element?, Never>) {
         let (element, waits): (Element?, Bool) = state.withLock { state in
             if let element = state.takeFirst() { return (element, false) }
-            if !state.isOver { state.waiting.append(Waiter(continuation: continuation)) }
+            if !state.isOver { state.waiting.append(continuation) }
             return (nil, !state.isOver)
         }
         if !waits { continuation.resume(returning: element) }

@@ -22,6 +22,10 @@ enum ForkGuard {
     /// seconds go by the wall clock, the only one that Swift's module of the C library has for this lock.
     private static var longestWait: Int { 1 }
 
+    /// The last wait was that long, so the next one is a hundredth of it: what holds a body up may do so for ever, as the lock of a task does in
+    /// a child (``LoopContinuation``).
+    private static let hasWaitedInVain = Atomic(false)
+
     // Sendable: made once, and never changed after that. By default a writer that waits holds up no reader: bodies read.
     nonisolated(unsafe) private static let lock: UnsafeMutablePointer<pthread_rwlock_t> = {
         let lock = UnsafeMutablePointer<pthread_rwlock_t>.allocate(capacity: 1)
@@ -42,6 +46,7 @@ enum ForkGuard {
 
     static func prepare() {
         _ = (lock, key)
+        _ = hasWaitedInVain.load(ordering: .relaxed)
         _ = holder.load(ordering: .relaxed)
     }
 
@@ -69,8 +74,15 @@ enum ForkGuard {
         if pthread_getspecific(key) != nil { return }
         var limit = timespec()
         clock_gettime(CLOCK_REALTIME, &limit)
-        limit.tv_sec += longestWait
-        if pthread_rwlock_timedwrlock(lock, &limit) == 0 { holder.store(RunLoop.callingThread, ordering: .relaxed) }
+        if hasWaitedInVain.load(ordering: .relaxed) {
+            limit.tv_nsec += longestWait * 10_000_000
+            if limit.tv_nsec >= 1_000_000_000 { (limit.tv_sec, limit.tv_nsec) = (limit.tv_sec + 1, limit.tv_nsec - 1_000_000_000) }
+        } else {
+            limit.tv_sec += longestWait
+        }
+        let isHeld = pthread_rwlock_timedwrlock(lock, &limit) == 0
+        hasWaitedInVain.store(!isHeld, ordering: .relaxed)
+        if isHeld { holder.store(RunLoop.callingThread, ordering: .relaxed) }
     }
 
     static func giveBack() {
@@ -81,6 +93,7 @@ enum ForkGuard {
 
     /// In the child, in which nobody else is in a body, and the thread has another number than the lock knows.
     static func renew() {
+        hasWaitedInVain.store(false, ordering: .relaxed)
         holder.store(0, ordering: .relaxed)
         pthread_rwlock_init(lock, nil)
     }

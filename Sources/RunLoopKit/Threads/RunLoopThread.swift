@@ -43,9 +43,9 @@ public final class RunLoopThread: @unchecked Sendable {
         var isCancelled = false
         /// The body is over, and what was to be performed after it.
         var isOver = false
-        var finishers: [CheckedContinuation<Void, Never>] = []
+        var finishers: [LoopContinuation<Void, Never>] = []
         /// Who waits for what comes after that.
-        var joiners: [CheckedContinuation<Void, Never>] = []
+        var joiners: [LoopContinuation<Void, Never>] = []
     }
 
     private let state = Locked(State())
@@ -306,7 +306,7 @@ extension RunLoopThread {
             await withCheckedContinuation(isolation: isolation) { continuation in
                 let waits = state.withLock { state in
                     if state.isOver || RLThreadIsFinished(thread) { return false }
-                    state.finishers.append(continuation)
+                    state.finishers.append(LoopContinuation(continuation, isolation: isolation))
                     return true
                 }
                 if !waits { continuation.resume() }
@@ -316,7 +316,7 @@ extension RunLoopThread {
         // that tasks need is held up for that.
         await RunLoopExecutor.staying(isolation: isolation) {
             await withCheckedContinuation(isolation: isolation) { continuation in
-                state.withLock { $0.joiners.append(continuation) }
+                state.withLock { $0.joiners.append(LoopContinuation(continuation, isolation: isolation)) }
                 let wait: @Sendable () -> Void = {
                     self.join()
                     self.resumeJoiners()

@@ -9,13 +9,14 @@ enum Placement: CaseIterable {
     case actor
 
     /// Begins a task of the main loop. The body runs on the actor that it is given.
-    func start(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) {
+    @discardableResult
+    func start(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) -> Task<Void, Never> {
         switch self {
-        case .preference: Task(executorPreference: RunLoop.main.executor) { await body(nil) }
+        case .preference: return Task(executorPreference: RunLoop.main.executor) { await body(nil) }
         case .actor:
             let actor = MainLoopActor()
             // A job of the actor's from the beginning: in a child no other executor has threads.
-            actor.begin(body)
+            return actor.begin(body)
         }
     }
 
@@ -30,8 +31,8 @@ private actor MainLoopActor {
     private func run(_ body: @Sendable (isolated (any Actor)?) async -> Void) async { await body(self) }
 
     /// Outside of tasks, on the loop's thread.
-    nonisolated func begin(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) {
-        assumeIsolated { actor in _ = Task { await actor.run(body) } }
+    nonisolated func begin(_ body: @escaping @Sendable (isolated (any Actor)?) async -> Void) -> Task<Void, Never> {
+        assumeIsolated { actor in Task { await actor.run(body) } }
     }
 }
 
