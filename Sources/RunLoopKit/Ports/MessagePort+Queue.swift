@@ -62,21 +62,7 @@ final class CarriedDescriptors: Sendable {
     }
 
     /// Closes those that were not taken, none of which makes the calling thread wait (S-MSG-42).
-    func drop() {
-        let dropped = take()
-        if dropped.isEmpty { return }
-        // A peer may let a socket linger, or queue others in it, until the moment of its close.
-        let sockets = dropped.filter(SocketCalls.isSocket)
-        for descriptor in dropped where !sockets.contains(descriptor) { SocketCalls.end(descriptor) }
-        if sockets.isEmpty { return }
-        let end: @Sendable () -> Void = {
-            for descriptor in sockets {
-                SocketCalls.switchLingerOff(descriptor)
-                SocketCalls.end(descriptor)
-            }
-        }
-        if !RunLoop.performInBackground(end) { end() }
-    }
+    func drop() { PeerDescriptors.close(take()) }
 }
 
 /// The descriptors of the message whose callback runs on the calling thread.

@@ -13,6 +13,9 @@ struct SocketSignature: Hashable {
     /// A `sockaddr` of the family, as the system has it.
     let address: [UInt8]
 
+    /// Whether descriptors come through its sockets.
+    var isLocal: Bool { protocolFamily == AF_UNIX }
+
     /// As it travels: three little-endian numbers and the address.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
@@ -96,13 +99,13 @@ enum SocketCalls {
     }
 
     /// The next datagram, whole; nil if there is none.
-    static func readDatagram(_ descriptor: CInt) -> [UInt8]? {
+    static func readDatagram(_ descriptor: CInt, isLocal: Bool) -> [UInt8]? {
         // No protocol's datagrams are longer than what the kernel says of this one.
         let length = recv(descriptor, nil, 0, Int32(MSG_PEEK) | Int32(MSG_TRUNC))
         guard length >= 0 else { return nil }
         var count = -1
         let bytes = [UInt8](unsafeUninitializedCapacity: max(length, 1)) { buffer, initialized in
-            count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+            count = receive(descriptor, isLocal: isLocal, into: UnsafeMutableRawBufferPointer(buffer)).count
             initialized = max(count, 0)
         }
         return count < 0 ? nil : bytes
@@ -149,10 +152,18 @@ enum SocketCalls {
         case over
     }
 
-    static func read(_ descriptor: CInt, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
-        let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+    /// - Parameter isLocal: whether descriptors may come, which are closed.
+    static func read(_ descriptor: CInt, isLocal: Bool, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        let (count, error) = receive(descriptor, isLocal: isLocal, into: buffer)
         if count > 0 { return .bytes(count) }
-        return count < 0 && (errno == EAGAIN || errno == EINTR) ? .nothing : .over
+        return count < 0 && (error == EAGAIN || error == EINTR) ? .nothing : .over
+    }
+
+    private static func receive(_ descriptor: CInt, isLocal: Bool, into buffer: UnsafeMutableRawBufferPointer) -> (count: Int, error: CInt) {
+        if !isLocal { return (recv(descriptor, buffer.baseAddress, buffer.count, 0), errno) }
+        let (count, error, descriptors) = PeerDescriptors.receive(descriptor, into: buffer, 0)
+        PeerDescriptors.close(descriptors)
+        return (count, error)
     }
 
     /// The close of the descriptor, if it is a socket, does not wait until its peer has read.
@@ -177,6 +188,11 @@ enum SocketCalls {
     }
 
     static func end(_ descriptor: CInt) { _ = close(descriptor) }
+
+    /// The same for a socket with peers.
+    ///
+    /// - Parameter isLocal: whether they may have sent descriptors.
+    static func end(_ descriptor: CInt, isLocal: Bool) { if isLocal { PeerDescriptors.closeSocket(descriptor) } else { end(descriptor) } }
 
     /// The address that the descriptor has on this side.
     static func localAddress(_ descriptor: CInt) -> [UInt8] {

@@ -12,10 +12,14 @@ final class SocketListener: @unchecked Sendable {
     /// A descriptor, closed with the last who uses it.
     private final class Handle: Sendable {
         let descriptor: CInt
+        let isLocal: Bool
 
-        init(_ descriptor: CInt) { self.descriptor = descriptor }
+        init(_ descriptor: CInt) {
+            self.descriptor = descriptor
+            isLocal = PeerDescriptors.canCome(through: descriptor)
+        }
 
-        deinit { SocketCalls.end(descriptor) }
+        deinit { SocketCalls.end(descriptor, isLocal: isLocal) }
     }
 
     private final class Connection {
@@ -244,7 +248,7 @@ final class SocketListener: @unchecked Sendable {
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
     private func receiveDatagram() {
         guard let listener = state.withLock({ $0.handle }),
-            let frame = SocketCalls.readDatagram(listener.descriptor), frame.count >= SocketFrame.headerLength,
+            let frame = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal), frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
             let message = SocketFrame.decode(msgid: number(frame, 4), frame, from: SocketFrame.headerLength)
         else { return }
@@ -380,7 +384,8 @@ final class SocketListener: @unchecked Sendable {
             }
             var result = SocketCalls.ReadResult.nothing
             let portion = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
-                result = SocketCalls.read(connection.handle.descriptor, into: UnsafeMutableRawBufferPointer(buffer))
+                let handle = connection.handle
+                result = SocketCalls.read(handle.descriptor, isLocal: handle.isLocal, into: UnsafeMutableRawBufferPointer(buffer))
                 if case .bytes(let read) = result { count = read }
             }
             switch result {

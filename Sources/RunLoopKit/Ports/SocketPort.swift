@@ -10,6 +10,8 @@
 /// A port for datagrams, by ``init(protocolFamily:socketType:protocol:address:)``, needs no connection: each message is one
 /// datagram, which must not be too long for one, may be lost, and may come from any peer.
 ///
+/// Descriptors that come through a local socket are closed, and hold nobody up (S-NSP-23).
+///
 /// - Threads: all members may be used from any thread; the delegate is called on the loop's.
 /// - Foundation: `SocketPort` (`NSSocketPort`).
 open class SocketPort: Port, @unchecked Sendable {

@@ -31,13 +31,15 @@ final class SocketSender: @unchecked Sendable {
 
     deinit {
         SocketSender.all.forget(signature, of: self)
-        if descriptor >= 0 { SocketCalls.end(descriptor) }
+        if descriptor >= 0 { SocketCalls.end(descriptor, isLocal: isLocal) }
     }
 
     var isValid: Bool { !state.withLock { $0.isInvalidated } }
 
     /// Whether it is for a kind of socket that messages go through.
     var canSend: Bool { signature.socketType == SocketCalls.stream || signature.socketType == SocketCalls.datagram }
+
+    private var isLocal: Bool { signature.isLocal }
 
     /// A message that is being written goes on, and is not waited for: its writer may have all the time there is.
     func invalidate() {
@@ -63,7 +65,7 @@ final class SocketSender: @unchecked Sendable {
                 let made = SocketCalls.make(signature)
                 guard made >= 0 else { return false }
                 guard SocketCalls.startConnection(made, to: signature.address, until: limit) else {
-                    SocketCalls.end(made)
+                    SocketCalls.end(made, isLocal: isLocal)
                     return false
                 }
                 descriptor = made
@@ -93,7 +95,7 @@ final class SocketSender: @unchecked Sendable {
     }
 
     private func end() {
-        if descriptor >= 0 { SocketCalls.end(descriptor) }
+        if descriptor >= 0 { SocketCalls.end(descriptor, isLocal: isLocal) }
         descriptor = -1
     }
 
@@ -101,7 +103,7 @@ final class SocketSender: @unchecked Sendable {
     private func isOver(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         return withUnsafeMutableBytes(of: &byte) { buffer in
-            if case .nothing = SocketCalls.read(descriptor, into: buffer) { return false }
+            if case .nothing = SocketCalls.read(descriptor, isLocal: isLocal, into: buffer) { return false }
             return true
         }
     }

@@ -18,6 +18,8 @@ extension RunLoop {
     /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
     /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
     ///
+    /// Descriptors that come through a local socket are closed, and hold nobody up (S-NSP-23).
+    ///
     /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write; any may finish and close.
     /// - Foundation, CF: `CFStream`, which is not part of this library.
     public final class ByteStream: AsyncSequence, Sendable {
@@ -40,6 +42,8 @@ extension RunLoop {
         private static var portion: Int { 1 << 18 }
 
         private let state: Locked<State>
+        /// Whether the peer may send descriptors, which are closed.
+        private let isLocal: Bool
         private let input: DescriptorWatch
         private let loop: RunLoop
         private let mode: Mode
@@ -54,6 +58,7 @@ extension RunLoop {
             let flags = fcntl(descriptor, F_GETFL)
             if flags >= 0 && flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
             state = Locked(State(descriptor: descriptor))
+            isLocal = PeerDescriptors.canCome(through: descriptor)
             self.loop = loop
             self.mode = mode
             input = DescriptorWatch(loop, descriptor, .read, mode)
@@ -125,7 +130,8 @@ extension RunLoop {
             close()
         }
 
-        /// Closes the descriptor; a waiting call gets `EBADF`. A second call does nothing.
+        /// Closes the descriptor; a waiting call gets `EBADF`. A second call does nothing. The peer of a local socket may see the end a moment
+        /// later (S-NSP-23).
         public func close() {
             // First, so that a call whose wait ends here sees that the stream is closed.
             let former = state.withLock { state in
@@ -136,7 +142,7 @@ extension RunLoop {
             input.end()
             former.output?.end()
             for rest in former.rests { rest.end() }
-            if former.descriptor >= 0 { systemClose(former.descriptor) }
+            if former.descriptor >= 0 { SocketCalls.end(former.descriptor, isLocal: isLocal) }
         }
 
         /// Whether the task should let others go on now that it has moved so many bytes without a wait; few bytes take time, too.
@@ -175,10 +181,15 @@ extension RunLoop {
         private func receive(_ count: Int) throws(SystemError) -> [UInt8]? {
             var result = 0
             var error: CInt = 0
+            var descriptors: [CInt] = []
             let bytes = [UInt8](unsafeUninitializedCapacity: Swift.max(Swift.min(count, Self.portion), 1)) { bytes, length in
-                (result, error) = state.withLock { (recv($0.descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT)), errno) }
+                (result, error, descriptors) = state.withLock { state in
+                    if isLocal { return PeerDescriptors.receive(state.descriptor, into: UnsafeMutableRawBufferPointer(bytes), CInt(MSG_DONTWAIT)) }
+                    return (recv(state.descriptor, bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT)), errno, [])
+                }
                 length = Swift.max(result, 0)
             }
+            PeerDescriptors.close(descriptors)
             return try check(result, error) == nil ? nil : bytes.withoutRoom()
         }
 
@@ -216,9 +227,7 @@ extension RunLoop {
     }
 }
 
-// Within the class these names are its own methods'.
-private func systemClose(_ descriptor: CInt) { _ = close(descriptor) }
-
+// Within the class this name is its own method's.
 private func systemSend(_ descriptor: CInt, _ bytes: UnsafeRawPointer?, _ count: Int, _ flags: CInt) -> Int {
     send(descriptor, bytes, count, flags)
 }
