@@ -136,6 +136,42 @@ private final class Peer {
         #expect(received == [SocketRoomTests.mebibyte / 4, 1000, 3 * SocketRoomTests.mebibyte])
     }
 
+    @Test("A peer that is silent just when there was no room for what it has not sent is closed like any other: S-NSP-21")
+    func silenceWithoutRoom() {
+        let isClosed = onNewThread { () -> Bool in
+            let receiver = Receiver { _ in }
+            let port = SocketRoomTests.listener(silence: .seconds(1_000_000), receiver)
+            let listener = port.listener!
+            func run(until isEnough: () -> Bool) {
+                while !isEnough() { RunLoop.current.run(mode: .default, for: .milliseconds(10), returnAfterSourceHandled: true) }
+            }
+            let length = 3 * SocketRoomTests.mebibyte, part = SocketRoomTests.mebibyte / 4
+            let (silent, favoured) = (Peer(to: port, length: length), Peer(to: port, length: length))
+            run { silent.send(upTo: part); favoured.send(upTo: part); return listener.keptBytes == 2 * part }
+            // The one message that finds room.
+            listener.limits.all = 0
+            run { favoured.send(upTo: part + 1); return listener.keptBytes == 2 * part + 1 }
+            // Room for one more portion, and after the next byte for none.
+            listener.limits.all = 2 * (part - listener.limits.free) + 1 + 65536
+            run { silent.send(upTo: part + 1); return listener.keptBytes == 2 * part + 2 }
+            listener.limits.all = 0
+            listener.limits.silence = .zero
+            // The first of these takes the place of the favoured one, so the second one has to get the silent one's.
+            let others = [Peer(to: port, length: length), Peer(to: port, length: length)]
+            for other in others {
+                run { other.send(upTo: part); return favoured.isClosed() }
+            }
+            run {
+                for other in others { other.send(upTo: part) }
+                return silent.isClosed() || others.contains { $0.isClosed() }
+            }
+            let isClosed = silent.isClosed()
+            port.invalidate()
+            return withExtendedLifetime(receiver) { isClosed }
+        }
+        #expect(isClosed)
+    }
+
     @Test("A message with too many parts closes its connection, and is not sent: S-NSP-19, S-NSP-21")
     func parts() {
         let (isSent, received) = onNewThread { () -> ([Bool], Int) in

@@ -29,9 +29,9 @@ final class SocketListener: @unchecked Sendable {
         var isBeingRead = false
         /// Of the message that is being read: first the header, then the payload too.
         var bytes: [UInt8] = []
-        /// Guarded by the listener's lock: how many of these count, when there were last more, and whether there is no room for more.
+        /// Guarded by the listener's lock: how many of these count, when there were last more, and whether there is no room for what has come.
         var counted = 0
-        var lastBytes = ContinuousClock.now
+        var lastBytes = SuspendingClock.now
         var waitsForRoom = false
 
         init(_ handle: Handle, _ source: RunLoop.Source) {
@@ -52,7 +52,7 @@ final class SocketListener: @unchecked Sendable {
         var free = 65536
         /// The most that counts of all together, besides the favoured message.
         var all = 1 << 28
-        /// For how long a peer may pause in a message while others wait for room.
+        /// For how long a peer may pause in a message while others wait for room. A suspended machine hears nobody, so that time is not counted.
         var silence = Duration.seconds(10)
     }
 
@@ -71,7 +71,7 @@ final class SocketListener: @unchecked Sendable {
         /// The connection whose message may go beyond the bound.
         var favoured: Connection?
         /// When a silent connection may be looked for again.
-        var nextLook = ContinuousClock.now
+        var nextLook = SuspendingClock.now
 
         /// The connection keeps nothing more of a message that is not whole, or this much.
         mutating func settle(_ connection: Connection, at count: Int) {
@@ -291,7 +291,7 @@ final class SocketListener: @unchecked Sendable {
         case enough
         case full
         /// Perhaps, if this one is closed, which was silent at that time.
-        case behind(Connection, since: ContinuousClock.Instant)
+        case behind(Connection, since: SuspendingClock.Instant)
     }
 
     /// Takes room for so many bytes of a message that is not whole; nil if the connection is closed.
@@ -300,7 +300,7 @@ final class SocketListener: @unchecked Sendable {
         if count <= 0 { return true }
         // Each round but the last closes a connection.
         while true {
-            let now = ContinuousClock.now
+            let now = SuspendingClock.now
             let room: Room? = state.withLock { state in
                 guard state.connections[connection.handle.descriptor] === connection else { return nil }
                 if state.counted + count - connection.counted > limits.all, state.favoured !== connection {
@@ -326,7 +326,7 @@ final class SocketListener: @unchecked Sendable {
 
     /// The one that has been silent for the longest time, if that is too long. The time of a look grows with the number of connections, so
     /// that there is one in a while.
-    private func silentConnection(in state: inout State, _ now: ContinuousClock.Instant) -> Connection? {
+    private func silentConnection(in state: inout State, _ now: SuspendingClock.Instant) -> Connection? {
         guard now >= state.nextLook else { return nil }
         state.nextLook = now + .milliseconds(100)
         let last = now - limits.silence
@@ -339,7 +339,7 @@ final class SocketListener: @unchecked Sendable {
     }
 
     /// Closes a silent connection, but not one for which this process has not looked.
-    private func close(_ silent: Connection, _ since: ContinuousClock.Instant, _ now: ContinuousClock.Instant) -> Bool {
+    private func close(_ silent: Connection, _ since: SuspendingClock.Instant, _ now: SuspendingClock.Instant) -> Bool {
         let hasMore = SocketCalls.isReadable(silent.handle.descriptor)
         let isClosed = state.withLock { state in
             guard state.connections[silent.handle.descriptor] === silent, !silent.isBeingRead, silent.lastBytes == since else {
@@ -375,8 +375,10 @@ final class SocketListener: @unchecked Sendable {
                 let message = SocketFrame.decode(msgid: msgid, connection.bytes, from: SocketFrame.headerLength)
                 return message.map { .message($0) } ?? .over
             }
-            // Room is made for what has come, not for what the header says.
+            // Room is made for what has come, not for what the header says; and only where something has: who waits for room is not
+            // taken for silent, and who asks may end another one.
             let room = min(total - have, 65536)
+            if have + room > limits.free, !SocketCalls.isReadable(connection.handle.descriptor) { return .nothing }
             switch takeRoom(have + room, for: connection) {
             case true?: break
             case false?: return .full
