@@ -553,6 +553,59 @@ RL_TEST(a_lifted_limit_is_seen_at_once, "S-LIM-1", "Another thread lifts the lim
     thread_join(other.thread);
 }
 
+/* Two loops with one clock, and a source of both that signals nothing. */
+static Probe of_both;
+static RLAbsoluteTime begin_of_both;
+static Gate is_in_callback, may_leave;
+static void wait_in_callback(Probe *self) {
+    (void)self;
+    gate_open(&is_in_callback);
+    gate_wait(&may_leave);
+}
+static void signal_both_loops(Probe *self) {
+    (void)self;
+    RLSourceSignal(of_both.source);
+}
+static void run_with_both(LoopThread *self) {
+    static Probe first = {.action = signal_both_loops}, second = {.action = wait_in_callback};
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    RLAddSource(RLGetCurrent(), of_both.source, kRLDefaultMode);
+    if (self->data) add_timer(&first, begin_of_both + 10, 0, kRLDefaultMode);
+    else add_timer(&second, begin_of_both + 5, 0, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 1000, false, Stopped);
+}
+static void advance_by_ten(void *unused) {
+    (void)unused;
+    advance(10);
+}
+
+RL_TEST(a_loop_that_is_behind_shares_the_period, "S-LIM-1 S-LIM-4", "A source that performed in one loop waits in another one whose time with the same clock is before that") {
+    clock_of_loop = RLClockCreateManual();
+    begin_of_both = RLClockGetTime(clock_of_loop);
+    RLSourceSetLimit(probe_source(&of_both, 0), 1, 20);
+    LoopThread ahead, behind;
+    loop_thread_start(&ahead, run_with_both, clock_of_loop);
+    loop_thread_start(&behind, run_with_both, NULL);
+    wait_until_waiting(ahead.loop);
+    wait_until_waiting(behind.loop);
+    Thread *mover = thread_start(advance_by_ten, NULL);
+    gate_wait(&is_in_callback);
+    wait_until_count(&of_both.calls, 1);
+    RLSourceSignal(of_both.source);
+    gate_open(&may_leave);
+    thread_join(mover);
+    ck_assert_int_eq(count_of(&of_both.calls), 1);
+    advance(20);
+    ck_assert_int_eq(count_of(&of_both.calls), 2);
+    RLStop(ahead.loop);
+    RLStop(behind.loop);
+    thread_join(ahead.thread);
+    thread_join(behind.thread);
+    RLSourceInvalidate(of_both.source);
+    RLRelease(of_both.source);
+    RLRelease(clock_of_loop);
+}
+
 static void sleep_in_vain(LoopThread *self) {
     (void)self;
     keep_alive(RLGetCurrent(), kRLDefaultMode);
@@ -768,6 +821,43 @@ RL_TEST(sources_of_a_mode_that_becomes_common, "S-LIM-6", "So do common sources 
     make_latecomers(kRLCommonModes, false);
     RLAddCommonMode(RLGetCurrent(), "late");
     end_latecomers(false);
+}
+
+RL_TEST(a_source_that_comes_counts_from_then, "S-LIM-6", "A source that comes into the loop, or back into it, after its signal has its turn behind what was signalled there before") {
+    static Probe a = {.name = "a"}, b = {.name = "b"};
+    add_source(&b, kRLDefaultMode);
+    RLSourceRef late = probe_source(&a, 0);
+    RLSetPassLimit(RLGetCurrent(), kRLDefaultMode, 1);
+    for (int time = 0; time < 2; time++) {
+        if (time == 1) RLSourceSignal(late);
+        RLSourceSignal(b.source);
+        if (time == 0) RLSourceSignal(late);
+        if (time == 1) RLRemoveSource(RLGetCurrent(), late, kRLDefaultMode);
+        RLAddSource(RLGetCurrent(), late, kRLDefaultMode);
+        for (int pass = 0; pass < 2; pass++) expect_run(kRLDefaultMode, 0, false, TimedOut);
+    }
+    expect_trace("b a b a");
+    RLRelease(late);
+}
+
+RL_TEST(a_source_keeps_its_turn_among_modes, "S-LIM-6 S-RUN-13", "A source that runs of one mode leave signalled has its turn in another mode before what was signalled later") {
+    static Probe first = {.name = "first"}, other = {.name = "other"}, both = {.name = "both"};
+    add_source(&first, "x");
+    add_source(&other, "y");
+    RLSourceRef source = probe_source(&both, 1);
+    RLAddSource(RLGetCurrent(), source, "x");
+    RLAddSource(RLGetCurrent(), source, "y");
+    RLSetPassLimit(RLGetCurrent(), "y", 1);
+    RLSourceSignal(source);
+    RLSourceSignal(first.source);
+    RLSourceSignal(other.source);
+    expect_run("x", 0, true, HandledSource);
+    expect_run("y", 0, false, TimedOut);
+    expect_trace("first both");
+    /* So it has where a callback runs the other mode. */
+    expect_run("y", 0, false, TimedOut);
+    expect_trace("other");
+    RLRelease(source);
 }
 
 RL_TEST(ports_that_come_into_the_mode, "S-PASS-14", "Mach-like ports that join the mode when they are ready are served in the order in which they became so") {

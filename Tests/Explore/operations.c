@@ -249,7 +249,7 @@ static void make_always_ready(struct item *item) {
 void make_item(struct item *item) {
     char *(*const describes)(const void *) = item->has_description ? describe_info : NULL;
     item->described = item->counted = 0;
-    item->retains = item->releases = item->performed = item->scheduled = item->cancelled = item->invalidations = 0;
+    item->budget = item->retains = item->releases = item->performed = item->scheduled = item->cancelled = item->invalidations = 0;
     item->posted = item->dropped = item->freed = 0;
     item->written = 0;
     item->signal_begun = item->perform_begun = 0;
@@ -400,8 +400,10 @@ void check_item(struct item *item) {
         return;
     }
     if (item->source && RLSourceIsValid(item->source) && is_in_loop(item) && item->signal_begun > item->perform_begun &&
-        item->kind != KIND_DESCRIPTOR && !item->forgiven)
+        item->kind != KIND_DESCRIPTOR && !item->forgiven && !(item->budget > 0 && item->performed >= item->budget))
         fail("a signal of %s is lost: it is in a loop, which ran and did not perform it", item->name);
+    if (item->kind == KIND_SOURCE && item->budget > 0 && item->performed > item->budget)
+        fail("%s performed %d times, and its limit is %d", item->name, item->performed, item->budget);
     if (item->kind == KIND_TIMER && !item->repeats && RLTimerIsValid((RLTimerRef)item->object) && is_in_loop(item) &&
         item->due < 500 && !item->forgiven)
         fail("%s is in a loop, which ran past its time and did not fire it", item->name);
@@ -706,7 +708,11 @@ static void do_disable(struct call *call) {
 static void do_limit(struct call *call) { RLMachPortSetQueueLimit((RLMachPortRef)object_of(call), (RLIndex)call->number); }
 
 /* A period that does not end while a schedule runs; without a number the limit is taken away. */
-static void do_budget(struct call *call) { RLSourceSetLimit(call->item[0]->source, (RLIndex)call->number, 1e8); }
+static void do_budget(struct call *call) {
+    struct item *item = call->item[0];
+    item->budget = item->budget == 0 ? (int)call->number : NO_BUDGET;
+    RLSourceSetLimit(item->source, (RLIndex)call->number, 1e8);
+}
 static void do_pass_limit(struct call *call) { RLSetPassLimit(loop_of(call), mode_of(call), 1); }
 
 /* A request that waits for its answer; on the loop that serves it too (S-MSG-27). */
@@ -1094,6 +1100,10 @@ static void do_set_wall(struct call *call) {
 static void do_shows(struct call *call) {
     if (RLClockGetTime((RLClockRef)object_of(call)) > call->item[0]->due + call->number + 1e-3) fail("the clock shows more than %g", call->number);
 }
+/* Of what loops do at the present time of a clock: it is done. */
+static void do_done(struct call *call) {
+    if (call->item[0]->performed == 0) fail("%s is not done yet", call->item[0]->name);
+}
 /* Of a one-shot in the own loop: a pass fires it if the clock shows its date. */
 static void do_due(struct call *call) {
     RLTimerRef timer = (RLTimerRef)object_of(call);
@@ -1115,6 +1125,7 @@ static const struct operation operations[] = {
     {"shows", "RLClockGetTime", do_shows, false},
     {"suspend", "RLClockSuspend", do_suspend, false},
     {"due", "RLRunInMode RLClockGetTime", do_due, true},
+    {"done", "", do_done, false},
     {"delay", "RLTimerSetNextFireDelay", do_delay, false},
     {"loop", "RLGetCurrent", do_loop, true},
     {"keep", "RLAddSource", do_keep, true},

@@ -42,6 +42,8 @@ enum kind { KIND_SOURCE, KIND_INBOX, KIND_PORT, KIND_TIMER, KIND_OBSERVER, KIND_
 enum inner { INNER_DESCRIBE, INNER_RETAIN, INNER_RELEASE, INNER_SCHEDULE, INNER_CANCEL, INNER_EQUAL, INNER_COUNT };
 
 /* An object of the library's, or a function for it, and what became of it. */
+#define NO_BUDGET (-1)
+
 struct item {
     char name[12];
     enum kind kind;
@@ -66,6 +68,7 @@ struct item {
     uint32_t described;    /* how often that was called */
     uint32_t counted;      /* releases */
     int performed, scheduled, cancelled, invalidations;
+    int budget; /* of a source with one limit for the whole scenario: how often it may perform */
     int posted, dropped, freed; /* of a post: calls, releases without a call, releases */
     struct thread *calling;     /* the thread that its callback runs on */
     bool ended_inside;          /* it was invalidated in its own callback, which may release its info */

@@ -8,7 +8,7 @@ extension UnsafeMutablePointer where Pointee == Source {
         var word: UInt = 0
         if count > 0 {
             let limit = makeRecord(SourceLimit.self)
-            limit.initialize(to: SourceLimit(source: UInt(bitPattern: self), count: count, period: period, began: .min / 2, used: 0, isTold: false))
+            limit.initialize(to: SourceLimit(source: UInt(bitPattern: self), count: count, period: period, began: .min / 2, used: 0, clock: 0, isTold: false))
             word = UInt(bitPattern: limit)
         }
         process.pointee.registryLock.lockWord()
@@ -67,26 +67,6 @@ extension UnsafeMutablePointer where Pointee == Source {
 /// back. Each look of a wait releases what may go on, and sleeps no longer than until the next may; it is no end of the wait. Only a signalled
 /// source of the mode ends it.
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
-    /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
-    @inline(never)
-    func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
-        if source.isLimited && source.isSignalled {
-            // Signalled again since the batch was made, it may be on the stack: from the lists it can be held.
-            if isListedFirst { enlist(link!) } else { drainLocked() }
-            if mustWaitLocked(source, link, at: time) { return false }
-            if isListedFirst { unlist(link!) }
-        }
-        // Without a limit, too: it may have been removed since, by a thread that found nothing waiting.
-        guard source.takeFlag(unqueueing: isListedFirst, disregarding: SourceState.limited) else {
-            if isListedFirst { giveBackLocked(link!) }
-            return false
-        }
-        if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
-        countPerformLocked(source)
-        return true
-    }
-
     /// Releases what may go on. True if a signalled source of the mode is among it, which ends the wait that looks. A wait further out that is
     /// still ahead finds nothing held any more, so a signalled source of its mode ends it now.
     @inline(never) @discardableResult

@@ -203,6 +203,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if link.pointee.list == LinkList.parkedReadyMark && pointee.inboxes.parkedFor == mode { pointee.inboxes.parkedFor = nil }
         guard link.pointee.list == 0, link.ofSource.isSignalled else { return }
         if link.tryQueue() {
+            // Behind what was signalled in the loop before (S-LIM-6).
+            drainLocked()
             enlist(link)
         } else if !link.isInbox {
             link.ofSource.markSignal()

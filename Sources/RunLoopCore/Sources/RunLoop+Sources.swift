@@ -73,14 +73,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let most = start &+ mode.stepLimit
         var link = pointee.pending.first
         var isLimited = false
+        var hasOthers = false
         while let current = link, !isLimited {
             link = current.pointee.next
             let source = current.ofSource
             if !source.isSignalled {
                 dropLocked(current)
             } else if !current.pointee.modes.contains(mode) {
-                pointee.pending.remove(current)
-                pointee.parked.append(current, mark: LinkList.parkedMark)
+                hasOthers = true
             } else if pointee.calls.count == most {
                 isLimited = true
             } else {
@@ -116,9 +116,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true
+        if hasOthers { parkOthers(than: mode) }
         // No run sleeps before the rest (S-LIM-6): not this one, if its members have to wait or had nothing to report, nor one around it.
         if isLimited { wakeUp() }
         return handled
+    }
+
+    /// Parks what was signalled before the first member of the mode that is left: what is parked was signalled before all that is not (S-LIM-6).
+    private func parkOthers(than mode: ModePointer) {
+        lock(owner: true)
+        defer { unlock(owner: true) }
+        // Nested runs may have looked for another mode.
+        while pointee.parkedFor == mode, let link = pointee.pending.first, !link.pointee.modes.contains(mode) {
+            pointee.pending.remove(link)
+            pointee.parked.append(link, mark: LinkList.parkedMark)
+        }
     }
 
     /// Clears the flag of a batch member and takes it off the lists. False if it is not to perform: invalid (S-SRC-34), or

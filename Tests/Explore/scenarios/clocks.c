@@ -29,6 +29,10 @@ const struct scenario clock_scenarios[] = {
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / until u"},
     {"clock.automatic_waits_for_callback", "S-CLK-9", "C=clock p=post{automatic C} t=timer:3{shows C 3} u=timer:500",
      "L: loop; setclock C; add t; post p / until t | M: loop; setclock C; add u / until u"},
+    {"clock.automatic_waits_for_relay", "S-CLK-9", "C=clock s=post{automatic C} t=timer:1{post p L; wake L} p=post{shows C 1; post q M; wake M} q=post{shows C 1} u=timer:500",
+     "L: loop; setclock C; keep; add u / until p; until u | M: loop; setclock C; keep; add t; post s M / until q"},
+    {"clock.advance_waits_for_relay", "S-CLK-7", "C=clock B=sync r=post{semsignal B} s=post{semsignal B} t=timer:1{post p L; wake L} p=post{post q M; wake M} q=post",
+     "L: loop; setclock C; keep; post r / until p | M: loop; setclock C; keep; add t; post s / until q | T: semwait B; semwait B; advance C 1; done q"},
     {"clock.automatic_loops_meet_stop", "S-CLK-9", "C=clock t=timer:3 u=timer:500",
      "L: loop; setclock C; automatic C; add t / until t | M: loop; setclock C; add u / run | T: stop M"},
     /* A loop that gets a clock, or another one, while the clock is moved. */

@@ -11,6 +11,8 @@ const struct scenario fork_scenarios[] = {
     {"fork.meets_add_to_vanished_loop", "S-FORK-3", "A=source",
      "F: loop / fork{add A; signal A; until A; invalidate A} | M: loop / add A; signal A"},
     {"fork.meets_writing", "S-SOCK-66", "A=socket", "F: keep; add A / fork{send A; once; close A} | T: send A"},
+    {"fork.meets_enable", "S-FORK-1 S-FD-6", "A=descriptor", "F: loop; keep; disable A; add A / fork{enable A; signal A; until A} | T: enable A"},
+    {"fork.meets_enable_of_ready_file", "S-FORK-1 S-FD-6", "A=descriptor:1", "F: loop; keep; disable A; add A / fork{enable A; until A} | T: enable A"},
     {"fork.meets_invalidate", "S-FORK-3", "A=source", "F: loop / fork{signal A; add A; invalidate A} | M: loop; add A / invalidate A"},
     {"fork.meets_signal_of_free_source", "S-FORK-3 S-SRC-27", "A=source", "F: loop / fork{add A; signal A; until A} | T: signal A"},
     {"fork.meets_signal_and_move", "S-FORK-3 S-SRC-27", "A=source",

@@ -45,6 +45,7 @@ const struct scenario source_scenarios[] = {
     {"source.invalidate_and_release_meet_hold", "S-LIM-3 S-SRC-34", "A=source{signal A}", "L: loop; keep; budget A 1; add A; signal A / once; once | T: invalidate A; release A"},
     {"source.limit_meets_end_of_thread", "S-LIM-3 S-LOOP-9", "A=source{signal A} D=port{signal D}",
      "L: loop; budget A 1; add A; signal A; budget D 1; add D; signal D / once; once; end | T: budget A; budget D"},
+    {"source.two_loops_share_limit", "S-LIM-1 S-LIM-4", "A=source", "L: loop; keep; budget A 1; add A / once; once | M: loop; keep; add A / once; once | T: signal A; wake L; wake M; signal A; wake L; wake M"},
     {"source.two_loops_meet_limit", "S-LIM-4", "A=source{signal A; wake L}", "L: loop; budget A 1; add A; signal A / once; until A | M: loop; add A / once | T: budget A"},
     {"post.pass_limit_meets_posts", "S-LIM-6", "p=post q=post", "L: loop; keep; passlimit L / until q | T: post p L; wake L | U: post q L; wake L"},
     {NULL, NULL, NULL, NULL},

@@ -13,10 +13,32 @@ struct SourceLimit {
     /// When the period began, by the clock of the loop that performed, and how often the source has performed in it.
     var began: Int64
     var used: Int
+    /// The number of that clock, 0 for the system's.
+    var clock: UInt32
     /// Whether the log has reported that the source has to wait.
     var isTold: Bool
 
-    fileprivate var end: PeriodEnd { PeriodEnd(instant: began + period, isTold: isTold) }
+    private var end: PeriodEnd { PeriodEnd(instant: began + period, isTold: isTold) }
+
+    /// A loop may be behind the one that began the period by the same clock. One with another clock may be before the beginning: its period begins
+    /// when it performs.
+    private func isUnderWay(at now: Int64, by clock: UInt32) -> Bool { now < began + period && (now >= began || clock == self.clock) }
+
+    /// Until when the source has to wait; nil: it may perform.
+    fileprivate func waits(at now: Int64, by clock: UInt32) -> PeriodEnd? {
+        used >= count && isUnderWay(at: now, by: clock) ? end : nil
+    }
+
+    /// The source performs. The end of the period if it may not do so again before.
+    fileprivate mutating func use(at now: Int64, by clock: UInt32) -> PeriodEnd? {
+        if !isUnderWay(at: now, by: clock) {
+            began = now
+            used = 0
+            self.clock = clock
+        }
+        used += 1
+        return used >= count ? end : nil
+    }
 }
 
 /// Until when a source has to wait, and whether the log has reported that it has to.
@@ -40,52 +62,77 @@ extension UnsafeMutablePointer where Pointee == Source {
         return limit.map { ($0.pointee.count, $0.pointee.period) } ?? (0, 0)
     }
 
-    /// Until when the source has to wait; nil: it may perform.
-    fileprivate func waits(at now: Int64) -> PeriodEnd? {
+    /// Takes the flag of a source that may have a limit, and with `unqueueing` the first link, if the source may perform at that time, and counts that: one
+    /// section, so that of several loops each performs within the limit. The end is that of the period, if the source has to wait for it now,
+    /// or next time.
+    fileprivate func takeCountedFlag(unqueueing: Bool, at now: Int64, by clock: UInt32) -> (isTaken: Bool, end: PeriodEnd?) {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
-        guard let limit, limit.pointee.used >= limit.pointee.count else { return nil }
-        // A loop with another clock may be before the beginning: its period begins when it performs.
-        let end = limit.pointee.end
-        return now >= limit.pointee.began && now < end.instant ? end : nil
-    }
-
-    /// The source performs. The end of the period if it may not do so again before.
-    func count(at now: Int64) -> PeriodEnd? {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        guard let limit else { return nil }
-        if now < limit.pointee.began || now - limit.pointee.began >= limit.pointee.period {
-            limit.pointee.began = now
-            limit.pointee.used = 0
-        }
-        limit.pointee.used += 1
-        return limit.pointee.used >= limit.pointee.count ? limit.pointee.end : nil
+        let limit = limit
+        if let end = limit?.pointee.waits(at: now, by: clock) { return (false, end) }
+        // Without a limit, too: it may have been removed since, by a thread that found nothing waiting.
+        guard takeFlag(unqueueing: unqueueing, disregarding: SourceState.limited) else { return (false, nil) }
+        return (true, limit?.pointee.use(at: now, by: clock))
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    private var clockNumber: UInt32 { manualClock?.pointee.number ?? 0 }
+
     /// Whether a limited source has to wait: whoever is about to perform it, or has an event for it, asks this before anything is taken from it. If so,
-    /// it waits in this loop: signalled or ready, out of the lists; its descriptor out of the sets. A source that is neither is
-    /// asked again when it is. The loop's lock is held.
+    /// it is held. A source that is neither signalled nor ready is asked again when it is. The loop's lock is held.
     @inline(never)
     func mustWaitLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, at now: Int64) -> Bool {
-        guard let end = source.waits(at: now) else { return false }
-        guard let link else { return true }
+        process.pointee.registryLock.lockWord()
+        let end = source.limit?.pointee.waits(at: now, by: clockNumber)
+        process.pointee.registryLock.unlockWord()
+        guard let end else { return false }
+        holdLocked(source, link, until: end)
+        return true
+    }
+
+    /// A limited source waits in this loop: signalled or ready, out of the lists; its descriptor out of the sets.
+    private func holdLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, until end: PeriodEnd) {
+        guard let link else { return }
         if link.pointee.list != 0 && link.pointee.list != LinkList.heldMark {
             unlist(link)
             link.pointee.list = LinkList.heldMark
         }
         if source.hasDescriptor { withdrawLocked(link) }
         if link.pointee.list != 0 || link.pointee.isWithdrawn { waitLocked(link, until: end) }
-        return true
     }
 
-    /// A limited source performs. A descriptor rests in the sets as soon as its source has used up its limit: what was taken from a counter cannot be
-    /// given back.
+    /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
+    /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
+    @inline(never)
+    func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
+        let (isTaken, end) = source.takeCountedFlag(unqueueing: isListedFirst, at: time, by: clockNumber)
+        if isTaken {
+            if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
+            restLocked(source, until: end)
+        } else if let end, source.isSignalled {
+            // Signalled again since the batch was made, it may be on the stack: from the lists it can be held.
+            if isListedFirst { enlist(link!) } else { drainLocked() }
+            holdLocked(source, link, until: end)
+        } else if isListedFirst {
+            giveBackLocked(link!)
+        }
+        return isTaken
+    }
+
+    /// A limited source performs what an event is for.
     @inline(never)
     func countPerformLocked(_ source: SourcePointer) {
-        guard let end = source.count(at: time), source.hasDescriptor, let link = source.link(in: self) else { return }
+        let now = time
+        process.pointee.registryLock.lockWord()
+        let end = source.limit?.pointee.use(at: now, by: clockNumber)
+        process.pointee.registryLock.unlockWord()
+        restLocked(source, until: end)
+    }
+
+    /// A descriptor rests in the sets as soon as its source has used up its limit: what was taken from a counter cannot be given back.
+    private func restLocked(_ source: SourcePointer, until end: PeriodEnd?) {
+        guard let end, source.hasDescriptor, let link = source.link(in: self) else { return }
         withdrawLocked(link)
         waitLocked(link, until: end)
     }
