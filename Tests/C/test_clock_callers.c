@@ -753,3 +753,81 @@ RL_TEST(a_move_of_a_clock_alone_at_the_fork, "S-CLK-12", "Nor is a clock that no
     clock_of_loop = RLClockCreateManual();
     fork_beside_moves(use_the_clock);
 }
+
+/* An automatic clock of two loops with timers of two seconds, a second apart. */
+static Gate call_is_over;
+static int calls_that_wait, fires_since;
+static bool note_wait_for_settling(long number, const long argument[6], long *result) {
+    (void)result;
+    /* The main thread waits for nothing else then. */
+    if (number == SYS_futex && (argument[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && getpid() == (pid_t)syscall(SYS_gettid))
+        __atomic_store_n(&calls_that_wait, 1, __ATOMIC_SEQ_CST);
+    return false;
+}
+static void go_on_until_the_call_waits(Probe *self) {
+    (void)self;
+    /* So that a look from outside finds one of the loops awake. */
+    for (int i = 0; i < 100; i++) sched_yield();
+    if (count_of(&calls_that_wait) == 0) return;
+    /* By the second time the loops have slept at one moment since the call began to wait. */
+    if (__atomic_add_fetch(&fires_since, 1, __ATOMIC_SEQ_CST) > 1) gate_wait(&call_is_over);
+}
+static void tick_every_two_seconds(LoopThread *self) {
+    static Probe ticks[2] = {{.action = go_on_until_the_call_waits}, {.action = go_on_until_the_call_waits}};
+    Probe *tick = self->data ? &ticks[0] : &ticks[1];
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    add_timer(tick, start + (self->data ? 1 : 2), 2, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, INFINITY, false);
+}
+
+static void move_an_automatic_clock(bool toNext) {
+    clock_of_loop = RLClockCreateManual();
+    start = RLClockGetTime(clock_of_loop);
+    LoopThread loops[2];
+    for (int i = 0; i < 2; i++) loop_thread_start(&loops[i], tick_every_two_seconds, i == 0 ? clock_of_loop : NULL);
+    for (int i = 0; i < 2; i++) wait_until_waiting(loops[i].loop);
+    RLClockSetAutomatic(clock_of_loop, true);
+    hook_system_calls(note_wait_for_settling);
+    if (toNext) ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    else RLClockAdvance(clock_of_loop, 1);
+    hook_system_calls(NULL);
+    gate_open(&call_is_over);
+    for (int i = 0; i < 2; i++) {
+        RLStop(loops[i].loop);
+        thread_join(loops[i].thread);
+    }
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(a_move_of_an_automatic_clock, "S-CLK-7", "A call that moves a clock which goes on by itself returns, though no other moment comes at which its loops sleep") {
+    move_an_automatic_clock(false);
+}
+RL_TEST(the_next_instant_of_an_automatic_clock, "S-CLK-7 S-CLK-8", "So does one that moves it to the next instant, and there was one") {
+    move_an_automatic_clock(true);
+}
+
+static Gate other_may_move;
+static void move_by_ten(void *unused) {
+    (void)unused;
+    gate_wait(&other_may_move);
+    RLClockAdvance(clock_of_loop, 10);
+}
+static void wait_for_the_others_move(Probe *self) {
+    if (self->calls > 1) return;
+    gate_open(&other_may_move);
+    /* The other thread's call goes on until this loop does not run. */
+    while (!is(RLClockGetTime(clock_of_loop) - start, 20)) sched_yield();
+}
+
+RL_TEST(moves_of_others_do_not_draw_a_call_out, "S-CLK-6", "A call that runs its own loop returns when that has come where the call moved the clock, wherever others have moved it since") {
+    use_clock();
+    static Probe tick = {.action = wait_for_the_others_move};
+    add_timer(&tick, date_in(10), 10, kRLDefaultMode);
+    Thread *mover = thread_start(move_by_ten, NULL);
+    RLClockAdvance(clock_of_loop, 10);
+    ck_assert_int_eq(tick.calls, 1);
+    thread_join(mover);
+    RLClockAdvance(clock_of_loop, 0);
+    ck_assert_int_eq(tick.calls, 2);
+    RLRelease(clock_of_loop);
+}

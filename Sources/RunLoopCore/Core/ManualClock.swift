@@ -31,10 +31,20 @@ struct ManualClock: ~Copyable {
     let isAutomatic: Atomic<Bool>
     /// Counts how often a loop with the clock fell asleep or stopped running. Sequentially consistent with the wake words and `waiters`.
     let settled: Atomic<UInt32>
+    /// Counts how often a loop with the clock was about to fall asleep or to stop running. If it has not changed while each loop was found asleep twice, one
+    /// round of looks after the other, all slept when the second began: one that was woken since its first look would have counted before it was
+    /// found asleep again. Sequentially consistent with the wake words.
+    let turns: Atomic<UInt32>
+    /// A loop that was awake at the last look at all: the next look begins there, so that those of N loops that fall asleep one after the other take N
+    /// steps. Relaxed.
+    let awake: Atomic<RunLoopPointer?>
     /// Threads that wait for `settled` to change.
     let waiters: Atomic<UInt32>
     /// Counts the beginnings and ends of calls that move it. Sequentially consistent, like `RunLoop.lastMove`.
-    let moves: Atomic<UInt64>
+    let moves: Atomic<Int64>
+    /// The greatest number in `moves` after which all loops slept, so that an automatic clock went on. The waits of calls with no greater number are
+    /// over: nobody else may see them sleep. Sequentially consistent with `settled`.
+    let lastSettled: Atomic<Int64>
     /// By which timers know it, see `TimerState.clocks`; not 0. The clock that was made 2^32 clocks earlier has the same.
     var number: UInt32
     /// Those that have it, see `RunLoop.clock`. Guarded by the registry's lock.
@@ -175,7 +185,10 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
     }
 
-    /// A loop with the clock has fallen asleep, or stopped running.
+    /// A loop with the clock is about to fall asleep, or to stop running.
+    func expectSettled() { pointee.turns.wrappingAdd(1, ordering: .sequentiallyConsistent) }
+
+    /// It has done so.
     func tellSettled() {
         pointee.settled.wrappingAdd(1, ordering: .sequentiallyConsistent)
         if pointee.waiters.load(ordering: .sequentiallyConsistent) != 0 { pointee.settled.futexWakeAll() }
@@ -184,7 +197,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
 extension Atomic where Value == Int64 {
     @inline(never)
-    fileprivate func raise(to value: Int64) {
+    func raise(to value: Int64) {
         var current = load(ordering: .sequentiallyConsistent)
         while current < value {
             let (exchanged, original) = compareExchange(expected: current, desired: value, ordering: .sequentiallyConsistent)

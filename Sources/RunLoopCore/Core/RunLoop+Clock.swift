@@ -38,19 +38,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
-    /// Calls the body, without the lock, with every loop that uses the clock; again with some if one gets another clock meanwhile. Records
-    /// are never unmapped.
+    /// Calls the body, without the lock, with every loop that uses the clock; again with some if one gets another clock meanwhile.
     func forEachLoop(_ body: (RunLoopPointer) -> Void) {
         var last: RunLoopPointer?
-        while true {
-            process.pointee.registryLock.lockWord()
-            let isListed = last?.manualClock == self
-            let next = isListed ? last!.pointee.next : pointee.loops.first
-            process.pointee.registryLock.unlockWord()
-            guard let next else { return }
+        while let next = nextLoop(after: last) {
             body(next)
             last = next
         }
+    }
+
+    /// The one after another, or the first one if there is no other, or if that has another clock by now. Records are never unmapped.
+    @inline(never)
+    func nextLoop(after last: RunLoopPointer?) -> RunLoopPointer? {
+        process.pointee.registryLock.lockWord()
+        defer { process.pointee.registryLock.unlockWord() }
+        return last?.manualClock == self ? last!.pointee.next : pointee.loops.first
     }
 }
 

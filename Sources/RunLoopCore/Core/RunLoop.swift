@@ -168,7 +168,9 @@ struct RunLoop: ~Copyable {
     var destructorRuns: UInt32
     /// When a callback of the loop last moved the clock, by `ManualClock.moves` at the end of the call: `max` during one, 0 before the first. Written
     /// by the loop's thread; sequentially consistent with `ManualClock.settled`.
-    let lastMove: Atomic<UInt64>
+    let lastMove: Atomic<Int64>
+    /// Where the loop's thread last moved the clock. Loop's thread only.
+    var movedTo: Int64
     /// In the pool: a default mode for the next loop, with its name and nothing in it.
     var keptMode: ModePointer?
     /// The thread that frees the loop, as `RLThisThread_` returns it; 0: none does. Written by that thread, read by a child of `fork`.

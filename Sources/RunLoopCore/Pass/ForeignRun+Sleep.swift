@@ -33,10 +33,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
             arm(until)
             guard pointee.set.forgetRousing() else { return sleepInNewSet() }
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
+            let clock = loop.manualClock
+            clock?.expectSettled()
             guard loop.fallAsleep(WakeState.asleepInEpoll) else { continue }
             loop.pointee.asleepOutside = self
             loop.noteSleep(begins: true)
-            if let clock = loop.manualClock { clock.tellSettled() }
+            clock?.tellSettled()
             // A call that makes an inbox ready pushes it and then checks whether the loop sleeps; so one of the two sees the other.
             if look.has(.hasInboxes) && loop.pointee.signalled.load(ordering: .sequentiallyConsistent) != nil {
                 loop.leaveSleepOutside()

@@ -55,7 +55,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func followLocked(_ clock: ManualClockPointer) {
         var next = Clock.never
         if !isRunning {
-            forEachModeRecord { next = Swift.min(next, nextInstantLocked(in: $0)) }
+            next = pointee.waits.first?.pointee.end ?? Clock.never
+            forEachModeRecord { next = nextInstantLocked(in: $0, orOfHeld: next) }
         } else {
             let isWoken = pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp
                 || pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested

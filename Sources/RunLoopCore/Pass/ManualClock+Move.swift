@@ -11,7 +11,7 @@ extension ManualClock {
         /// The thread's loop, if the call is made in a callback of it.
         var own: RunLoopPointer?
         /// From `moves`, when the call began.
-        var number: UInt64
+        var number: Int64
     }
 }
 
@@ -20,8 +20,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// `RLClockAdvance`.
     func advance(by seconds: Double) {
         let call = begin()
-        move(to: announce(by: seconds), sparesOwn: true)
-        settleOthers(call)
+        go(to: announce(by: seconds), call)
         end(call)
     }
 
@@ -29,7 +28,10 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func advanceToNext() -> Bool {
         let call = begin()
         defer { end(call) }
-        waitForOthers(call)
+        if waitForOthers(call) {
+            go(to: time, call)
+            return true
+        }
         var next = Clock.never
         forEachLoop { loop in
             if loop.isCurrent {
@@ -39,8 +41,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             }
         }
         if next > ManualClock.latest { return false }
-        move(to: next, sparesOwn: true)
-        settleOthers(call)
+        go(to: next, call)
         return true
     }
 
@@ -51,13 +52,15 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         if isAutomatic { forEachLoop { $0.lookAgainIfForeign() } }
     }
 
-    /// Makes all loops reach the clock's time.
-    private func settleOthers(_ call: ManualClock.Move) {
+    /// Moves the clock to an instant, if that is later, and makes all loops reach it.
+    private func go(to instant: Int64, _ call: ManualClock.Move) {
+        ownLoop?.pointee.movedTo = instant
+        move(to: instant, sparesOwn: true)
         Watcher.clockMoved()
         // One that waits in a foreign loop looks again like any other.
         forEachLoop { $0.lookAgainIfForeign() }
-        if let own = ownLoop, !own.isRunning { own.runToTime(of: self) }
-        waitForOthers(call)
+        if let own = ownLoop, !own.isRunning { own.runToTime() }
+        _ = waitForOthers(call)
     }
 
     /// The calling thread's loop, if it has the clock.
@@ -80,55 +83,65 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     private func end(_ call: ManualClock.Move) { call.own?.pointee.lastMove.store(nextMove(), ordering: .sequentiallyConsistent) }
 
-    private func nextMove() -> UInt64 { pointee.moves.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
+    private func nextMove() -> Int64 { pointee.moves.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
 
     /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
     /// does not wait for loops in whose callbacks another call goes on, or went on since this one began: that one may have returned before this thread
-    /// comes to look, and its callback may wait for this one's.
-    private func waitForOthers(_ call: ManualClock.Move) {
+    /// comes to look, and its callback may wait for this one's. True if they all slept, and the clock, which is automatic, has gone on since.
+    private func waitForOthers(_ call: ManualClock.Move) -> Bool {
         pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
-        while true {
-            let count = pointee.settled.load(ordering: .sequentiallyConsistent)
+        let number = nextMove()
+        func othersSleep() -> Bool {
             var allSettled = true
             forEachLoop { loop in
                 if loop.isCurrent || loop.isSettled { return }
                 if call.own == nil || loop.pointee.lastMove.load(ordering: .sequentiallyConsistent) < call.number { allSettled = false }
             }
-            if allSettled { break }
+            return allSettled
+        }
+        var hasGoneOn = false
+        while true {
+            let count = pointee.settled.load(ordering: .sequentiallyConsistent)
+            let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
+            // Whoever changes that is heard of.
+            if othersSleep() && othersSleep() && pointee.turns.load(ordering: .sequentiallyConsistent) == turns { break }
+            hasGoneOn = pointee.lastSettled.load(ordering: .sequentiallyConsistent) >= number
+            if hasGoneOn { break }
             pointee.settled.futexWait(while: count)
         }
         pointee.waiters.wrappingSubtract(1, ordering: .relaxed)
+        return hasGoneOn
     }
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    /// Runs the default mode until the loop has reached the clock's time, and has nothing left to do there. Loop's thread, outside
-    /// any run.
-    fileprivate func runToTime(of clock: ManualClockPointer) {
+    /// Runs the default mode until the loop has come to where its thread has moved the clock, in callbacks meanwhile too, and has nothing left to do
+    /// there. Other threads may move the clock on again and again. Loop's thread, outside any run.
+    fileprivate func runToTime() {
         let mode = ModeName.named(pointee.defaultMode.pointee.name)
         var idleRuns = 0
-        while clockTime < clock.time && idleRuns < ManualClock.limit {
+        while clockTime < pointee.movedTo && idleRuns < ManualClock.limit {
             let (before, runs) = (clockTime, pointee.runs)
-            _ = run(in: mode, seconds: .infinity, until: clock.time, returnsAfterSource: false)
+            _ = run(in: mode, seconds: .infinity, until: pointee.movedTo, returnsAfterSource: false)
             // Refused. After a run that finished the mode may have what an Exit observer added.
             if pointee.runs == runs { break }
             idleRuns = clockTime == before ? idleRuns + 1 : 0
         }
         var passes = 0
-        while idleRuns < ManualClock.limit && hasWorkNow(by: clock) && passes < ManualClock.limit {
+        while idleRuns < ManualClock.limit && hasWorkNow() && passes < ManualClock.limit {
             if run(in: mode, seconds: 0, returnsAfterSource: false) == .finished { break }
             passes += 1
         }
         lock()
-        clockTime = Swift.max(clockTime, clock.time)
+        clockTime = Swift.max(clockTime, pointee.movedTo)
         unlock()
     }
 
     /// Whether a pass of the default mode would call something. Loop's thread.
-    private func hasWorkNow(by clock: ManualClockPointer) -> Bool {
+    private func hasWorkNow() -> Bool {
         let mode = pointee.defaultMode
         return hasSignalledSources(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
-            || nextInstantOfDefaultMode <= clock.time + ManualClock.slack
+            || nextInstantOfDefaultMode <= pointee.movedTo + ManualClock.slack
     }
 
     /// An inbox that a look has found and not served.

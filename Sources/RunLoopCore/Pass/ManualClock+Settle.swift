@@ -22,9 +22,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The next instant at which a mode has something to do. The lock is held.
-    @inline(never)
     func nextInstantLocked(in mode: ModePointer) -> Int64 {
-        let held = heldEndLocked(in: mode)
+        nextInstantLocked(in: mode, orOfHeld: heldEndLocked(in: mode))
+    }
+
+    /// The same with the end of the periods for which sources of the mode wait.
+    @inline(never)
+    func nextInstantLocked(in mode: ModePointer, orOfHeld held: Int64) -> Int64 {
         if mode.pointee.timers.isEmpty { return held }
         return mode.pointee.timers.hasDue(clockTime) ? clockTime : Swift.min(mode.pointee.timers.exactWake(), held)
     }
@@ -37,26 +41,49 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func settle(_ own: RunLoopPointer?) -> Bool {
         defer { tellSettled() }
         guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
+        let moves = pointee.moves.load(ordering: .sequentiallyConsistent)
+        let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
         // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
-        var allSleep = true
-        forEachLoop { loop in
-            // One of the ports of a blind one may be ready.
-            if !loop.isSettled || (loop.isRunning && loop.pointee.isBlind.load(ordering: .acquiring)) { allSleep = false }
-        }
+        var allSleep = !findAwake()
         if allSleep {
             var next = Clock.never
             forEachLoop { loop in
                 if let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
             }
-            if allSleep && next <= ManualClock.latest { move(to: next, sparesOwn: false) }
+            // A loop that changes it looks itself.
+            if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
+            if allSleep && next <= ManualClock.latest {
+                move(to: next, sparesOwn: false)
+                pointee.lastSettled.raise(to: moves)
+            }
         }
         // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time
-        var isOwn = false
-        forEachLoop { loop in
-            guard allSleep || loop == own, let next = loop.nextInstantOfWait(by: self), next <= time else { return }
-            if loop == own { isOwn = true } else { loop.lookAgain() }
+        func isDue(_ loop: RunLoopPointer) -> Bool { loop.nextInstantOfWait(by: self).map { $0 <= time } ?? false }
+        if allSleep { forEachLoop { if $0 != own && isDue($0) { $0.lookAgain() } } }
+        return own.map(isDue) ?? false
+    }
+
+    /// Whether a loop is awake, or is blind: then one of its ports may be ready.
+    private func findAwake() -> Bool {
+        func isAwake(_ loop: RunLoopPointer) -> Bool {
+            !loop.isSettled || (loop.isRunning && loop.pointee.isBlind.load(ordering: .acquiring))
         }
-        return isOwn
+        let last = pointee.awake.load(ordering: .relaxed)
+        if let last, last.manualClock == self, isAwake(last) { return true }
+        var loop = last
+        // Behind it, and then from the first one on.
+        for _ in 0..<2 {
+            while let next = nextLoop(after: loop) {
+                if isAwake(next) {
+                    pointee.awake.store(next, ordering: .relaxed)
+                    return true
+                }
+                loop = next
+            }
+            if last == nil { break }
+            loop = nil
+        }
+        return false
     }
 }

@@ -190,8 +190,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if pointee.asleepOutside != nil { wakeFromOutside() }
         if let call = frame.pointee.pausedCall { resumeWatch(call) }
         guard let outer else {
+            let clock = manualClock
+            clock?.expectSettled()
             pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
-            if let clock = manualClock { _ = clock.settle(self) }
+            _ = clock?.settle(self)
             return
         }
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running

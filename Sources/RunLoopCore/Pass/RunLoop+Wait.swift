@@ -190,8 +190,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let inEpoll = look.has(.hasPorts) && look.set.isOpen
         if inEpoll { pointee.sleepingEpoll.store(look.set.descriptor, ordering: .releasing) }
         let asleep = inEpoll ? WakeState.asleepInEpoll : WakeState.asleepInFutex
+        let clock = manualClock
+        clock?.expectSettled()
         guard fallAsleep(asleep) else { return nil }
-        if let clock = manualClock, clock.settle(self) {
+        if let clock, clock.settle(self) {
             getUp(from: asleep)
             return nil
         }
