@@ -329,9 +329,13 @@ struct PortSlot {
     @inline(always)
     var isRegisteredForInput: Bool { state == .registered && armed == .read && marks.isEmpty }
 
-    /// The set was closed.
+    /// The set was closed. In the child of `fork` a slot without a registration may have interest that a thread which is gone was about to announce.
     mutating func forgetSet(_ waiting: inout Int) {
-        guard state == .registered || state == .refused else { return }
+        switch state {
+        case .registered, .refused: break
+        case .idle, .alwaysReady: if wanted.isEmpty { return }
+        case .unused, .waiting: return
+        }
         if isEmpty {
             state = .unused
             return
