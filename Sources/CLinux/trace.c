@@ -66,20 +66,20 @@ static bool take_room(int file, size_t length) {
 
 /* While a trace is written, its file has a lock, by which other processes, also those of another pid namespace, see that its writer lives. The
  * descriptor is the trace's: the thread that starts or stops it may use it, and the child of `fork`. A child of another thread that forks between
- * the file's opening and this keeps the lock as long as it lives. */
+ * the file's opening and the store of its number keeps the lock as long as it lives. */
 static struct {
     int descriptor;
     uint64_t device, inode;
 } lock = {.descriptor = -1};
 
-static void take_lock(int file) {
+/* The file's descriptor belongs to the lock from here on. False: the file cannot be locked. */
+static bool take_lock(int file) {
     struct flock whole = {.l_type = F_WRLCK};
-    int high = rl_dup_above(file, 64);
-    if (high >= 0) rl_sys_close(file);
+    const int high = rl_dup_above(file, 64);
+    const bool is_known = rl_identify(file, &lock.device, &lock.inode) == 0;
     lock.descriptor = high >= 0 ? high : file;
-    if (rl_identify(lock.descriptor, &lock.device, &lock.inode) == 0 && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0) return;
-    rl_sys_close(lock.descriptor);
-    lock.descriptor = -1;
+    if (high >= 0) rl_sys_close(file);
+    return is_known && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
 void rl_trace_unlock(void) {
@@ -174,25 +174,28 @@ static void *create_file(
         *error = errno;
         return NULL;
     }
+    const bool is_locked = take_lock(file);
     void *map = MAP_FAILED;
-    if (take_room(file, length)) map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (take_room(lock.descriptor, length)) map = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, lock.descriptor, 0);
     *error = map == MAP_FAILED ? errno : 0;
-    if (map == MAP_FAILED) {
-        rl_sys_close(file);
-    } else {
-        take_lock(file);
+    if (map != MAP_FAILED) {
+        /* The child of another thread's `fork`, which does not know of it yet, would keep the lock by it. */
+        madvise(map, length, MADV_DONTFORK);
+        if (!is_locked) rl_trace_unlock();
         write_header(map, header);
         *error = publish(work, path, others);
         if (*error == 0) {
             void *moved = at ? mremap(map, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) : map;
             return moved == MAP_FAILED ? map : moved;
         }
-        rl_trace_unlock();
         munmap(map, length);
     }
+    rl_trace_unlock();
     unlink(work);
     return NULL;
 }
+
+void rl_trace_known(void *memory, size_t length) { madvise(memory, length, MADV_DOFORK); }
 
 void *rl_trace_create(const char *given, const struct rl_trace_header *header, void *at, int *error, int *others) {
     struct {

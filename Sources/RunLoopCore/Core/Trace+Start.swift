@@ -35,6 +35,8 @@ extension Trace {
         shared.pointee.namesUsed = 0
         prepareRingsLocked(ringCount)
         shared.pointee.memory.store(memory, ordering: .releasing)
+        // Under the lock: `fork` comes before both or after both.
+        if path != nil { rl_trace_known(memory, length) }
         Names.shared.pointee.records.forEach { word in
             let record = UnsafeMutablePointer<NameRecord>(bitPattern: word)!
             nameLocked(.object, record.pointee.object, UnsafeRawPointer(record + 1).assumingMemoryBound(to: CChar.self), 0, 0)
