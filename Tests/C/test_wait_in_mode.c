@@ -141,6 +141,28 @@ RL_TEST(a_limit_begins_with_the_call, "S-SYNC-4 S-SYNC-22 S-SYNC-23",
     RLRelease(clock);
 }
 
+static void stop_the_run(Probe *self) {
+    (void)self;
+    RLStop(RLGetCurrent());
+}
+
+RL_TEST(stops_do_not_lift_the_limit, "S-SYNC-4 S-SYNC-24", "A wait for a lock whose runs are all stopped ends at its limit, by whichever clock") {
+    static Probe entry = {.action = stop_the_run};
+    add_observer(&entry, kRLEntry, "m");
+    keep_alive(RLGetCurrent(), "m");
+    hold_elsewhere();
+    ck_assert(!RLLockInMode(&lock, "m", 0.005));
+    RLClockRef clock = RLClockCreateManual();
+    ck_assert(RLSetClock(RLGetCurrent(), clock));
+    entry.action = take_ten_seconds;
+    entry.data = clock;
+    static Probe stops = {.action = stop_the_run};
+    add_observer(&stops, kRLEntry, "m");
+    ck_assert(!RLLockInMode(&lock, "m", 5));
+    give_back(NULL);
+    RLRelease(clock);
+}
+
 RL_TEST(sleeper_and_loop, "S-SYNC-22 S-SYNC-14", "A signal reaches a thread that sleeps beside one that runs its loop, and a second signal that one") {
     pthread_t sleeper;
     pthread_create(&sleeper, NULL, sleep_for_condition, NULL);
