@@ -25,7 +25,8 @@ enum Kinds {
 
     private static var first: UnsafeMutablePointer<Kind> { Kind.of(ObjectType.messagePort.rawValue) }
 
-    private static func enter(_ type: ObjectType, _ kind: Kind, _ last: inout UnsafeMutablePointer<Kind>?) {
+    @inline(never)
+    private static func enter(_ type: ObjectType, _ kind: consuming Kind, _ last: inout UnsafeMutablePointer<Kind>?) {
         let entry = Kind.of(type.rawValue)
         entry.initialize(to: kind)
         last?.pointee.next = entry

@@ -41,6 +41,7 @@ private func checkStates() {
 private func load() {
     checkStates()
     Kinds.enter()
+    KernelFilter.enter()
     KernelFilter.enter(.thread)
     Names.shared.pointee.forgetAccounts = { Accounting.forget($0.assumingMemoryBound(to: ObjectHeader.self)) }
     Watcher.enter()

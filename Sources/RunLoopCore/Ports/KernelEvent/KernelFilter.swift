@@ -41,16 +41,14 @@ struct KernelFilter {
     /// The source is invalid, or dies, or could not be opened: the kernel is not asked any more. It may be called twice.
     var close: Step?
 
-    /// Fills in the table, when the library is loaded; `further` is a filter for a part above this folder.
-    static func enter(_ further: KernelFilter? = nil) {
-        var entry = table
-        enter(.vnode, &entry)
-        enter(.process, &entry)
-        enter(.signal, &entry)
-        enter(.timer, &entry)
-        enter(.user, &entry)
-        enter(.distributedLock, &entry)
-        if let further { enter(further, &entry) }
+    /// Fills in the table, when the library is loaded.
+    static func enter() {
+        enter(.vnode)
+        enter(.process)
+        enter(.signal)
+        enter(.timer)
+        enter(.user)
+        enter(.distributedLock)
         OwnFiles.load()
         NotifierPort.shared.pointee.read = { Notifier.shared.readEvents() }
     }
@@ -58,12 +56,14 @@ struct KernelFilter {
     /// Ends with an entry of zeroes, which no filter has as its number.
     private static var table: UnsafeMutablePointer<KernelFilter> { rl_kernel_filters().assumingMemoryBound(to: KernelFilter.self) }
 
-    private static func enter(_ filter: KernelFilter, _ entry: inout UnsafeMutablePointer<KernelFilter>) {
-        entry.initialize(to: filter)
-        entry += 1
-        if UnsafeRawPointer(entry + 1) > UnsafeRawPointer(rl_kernel_filters()) + rl_kernel_filters_size() {
+    /// When the library is loaded: one more, also of a part above this folder.
+    static func enter(_ filter: consuming KernelFilter) {
+        var entry = table
+        while entry.pointee.number.rawValue != 0 { entry += 1 }
+        if UnsafeRawPointer(entry + 2) > UnsafeRawPointer(rl_kernel_filters()) + rl_kernel_filters_size() {
             trap("RunLoop", "RL_STATES has too little room for the filters")
         }
+        entry.initialize(to: filter)
     }
 
     /// nil if there is no such filter.
