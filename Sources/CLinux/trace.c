@@ -66,7 +66,7 @@ static bool take_room(int file, size_t length) {
 
 /* While a trace is written, its file has a lock, by which other processes, also those of another pid namespace, see that its writer lives. The
  * descriptor is the trace's: the thread that starts or stops it may use it, and the child of `fork`. A child of another thread that forks between
- * the file's opening and the store of its number keeps the lock as long as it lives. */
+ * the file's opening and the store of its number, or between the mapping and madvise(2), keeps the lock as long as it lives. */
 static struct {
     int descriptor;
     uint64_t device, inode;
