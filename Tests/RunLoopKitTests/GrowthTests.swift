@@ -38,6 +38,30 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
         #expect(growth < limit)
     }
 
+    @Test("Timers leave modes in a time that does not depend on how many modes there are: S-NSTM-13")
+    func timersInModes() {
+        for isOneTimer in [false, true] {
+            let growth = growth(to: 3200) { count in
+                let canary = Canary()
+                let loop = RunLoop.current
+                var timers = (0..<(isOneTimer ? 1 : count)).map { _ in
+                    let captured = canary.capture()
+                    return Timer(timeInterval: .seconds(1000), repeats: true) { _ in _ = captured }
+                }
+                let modes = (0..<count).map { RunLoop.Mode("mode \($0)") }
+                let start = threadTime()
+                for index in 0..<count { loop.add(timers[isOneTimer ? 0 : index], forMode: modes[index]) }
+                for index in 0..<count { loop.remove(timers[isOneTimer ? 0 : index], forMode: modes[index]) }
+                let time = threadTime() - start
+                let number = timers.count
+                timers = []
+                #expect(canary.deaths == number)
+                return time
+            }
+            #expect(growth < limit)
+        }
+    }
+
     @Test("Requests are cancelled in a time that does not depend on how many there are: S-PERF-20, S-PERF-26")
     func requests() {
         let ordered = growth(to: 64_000) { count in

@@ -28,7 +28,7 @@ extension RunLoop {
     /// - CF: `CFRunLoopRemoveTimer`.
     public func remove(_ timer: Timer, forMode mode: Mode) {
         mode.rawValue.withCString { RLRemoveTimer(reference, timer.reference, $0) }
-        dropIfInNoMode(timer)
+        dropIfInNoMode(timer, after: mode)
     }
 
     /// Whether a mode of this loop has the timer.
