@@ -23,6 +23,7 @@ extension FoundationHost {
             return
         }
         if foundationRuns[last].isPass {
+            if stage == rlf_before_timers { passEnd.takeBack() }
             if stage == rlf_before_waiting { passEnd.offer(in: mode.foundationName) }
             if stage == rlf_exit { foundationRuns.removeLast() }
             return

@@ -53,13 +53,20 @@ final class PassEnd {
         _ = write(descriptor, &one, 8)
     }
 
+    /// Foundation begins a pass. One offered in the pass before, in whose wait something else was served, must not be served in this
+    /// one, which may handle a signalled source and then polls: the end of the run could not be told from the source's.
+    func takeBack() {
+        if mode == nil { return }
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, 8)
+    }
+
     func withdraw() {
         guard let name = mode, let source else { return }
+        takeBack()
         mode = nil
         rlf_remove_source(foundation, source, name)
         rlf_release(name)
-        var count: UInt64 = 0
-        _ = read(descriptor, &count, 8)
     }
 
     func end() {

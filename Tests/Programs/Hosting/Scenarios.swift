@@ -255,11 +255,20 @@ private func waitForProcess(_ state: State) -> Bool {
         kept.invalidate()
         theirs.invalidate()
     }
-    // A source of Foundation's that is signalled before the run, and one by another thread.
+    // A source of Foundation's that is signalled before the run, by a timer of Foundation's in a wait, and by another thread.
     let source = TheirSource(state)
     FoundationLoop.current._add(source, forMode: .default)
     source.signal()
     while state.count == 0 { RunLoop.current.run(mode: .default, before: late) }
+    for _ in 0..<3 {
+        // Due before the run begins, so that it is served before the port that ends the pass.
+        nonisolated(unsafe) let signalled = source
+        _ = FoundationTimer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in signalled.signal() }
+        usleep(1000)
+        let count = state.count
+        while state.count == count { RunLoop.current.run(mode: .default, before: late) }
+    }
+    state.count = 1
     nonisolated(unsafe) let loop = FoundationLoop.current
     nonisolated(unsafe) let other = source
     for count in 1...20 {
