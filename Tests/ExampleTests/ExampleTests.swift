@@ -175,7 +175,7 @@ private final class LineClient {
     func hosting() throws {
         let (lines, status) = try run("RunLoopTestHosting")
         #expect(status == 0)
-        #expect(lines.count == 42)
+        #expect(lines.count == 44)
         #expect(lines.filter { !$0.hasSuffix(": ok") } == [])
     }
 

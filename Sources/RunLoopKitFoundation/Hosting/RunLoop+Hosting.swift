@@ -20,6 +20,11 @@ extension RunLoop {
     /// woke this loop, and Foundation's does after any work of this one. A signal that Foundation's code gives to a source
     /// of this loop needs a `wakeUp()` after it, as one from another thread does.
     ///
+    /// Another thread that gives Foundation's loop a block, or signals one of its sources, calls `wakeUp()` of this loop after it.
+    /// `CFRunLoopWakeUp` and `CFRunLoopStop` do nothing while this loop waits: Foundation ignores them while its own does not sleep.
+    /// Timers, descriptors and the main queue need no wake-up. Where the code that calls `CFRunLoopWakeUp` is not yours, as in
+    /// `CFSocket` and Foundation's socket ports, run Foundation's loop, which serves this one and hears all wake-ups.
+    ///
     /// (S-HOST-1 to S-HOST-10)
     ///
     /// A loop that hosts pays for a pass of Foundation's before each wait, some ten microseconds. In a child of `fork`

@@ -19,6 +19,7 @@ let scenarios: [Scenario] = [
     ("empty modes", emptiness),
     ("a run returns after a source of theirs", returning),
     ("woken from other threads", wakeUps),
+    ("told from other threads", tellings),
     ("their notification queue", notificationQueue),
     ("our sources in their wait", sources),
     ("streams", streams),
@@ -278,6 +279,45 @@ private func waitForProcess(_ state: State) -> Bool {
             loop._wake()
         }.start()
         while state.count == count { RunLoop.current.run(mode: .default, before: late) }
+    }
+    FoundationLoop.current._remove(source, for: .default)
+    return true
+}
+
+@Sendable private func tellings(_ state: State) -> Bool {
+    let kept = keep()
+    let theirs = keepTheirs()
+    defer {
+        kept.invalidate()
+        theirs.invalidate()
+    }
+    let source = TheirSource(state)
+    FoundationLoop.current._add(source, forMode: .default)
+    nonisolated(unsafe) let loop = FoundationLoop.current
+    nonisolated(unsafe) let other = source
+    let ours = RunLoop.current
+    @Sendable func tell(_ wakeUp: @escaping @Sendable () -> Void) {
+        Thread {
+            // Whoever has served the source has served the block, which does not end a run.
+            loop.perform { state.other += 1 }
+            other.signal()
+            wakeUp()
+        }.start()
+    }
+    // While this loop waits, a wake-up of its own makes a pass of Foundation's.
+    for count in 1...50 {
+        tell { ours.wakeUp() }
+        while state.count < count || state.other < count { ours.run(mode: .default, before: late) }
+    }
+    // While Foundation's waits, its own does.
+    typealias WakeUp = @convention(c) (UnsafeMutableRawPointer) -> Void
+    typealias Current = @convention(c) () -> UnsafeMutableRawPointer
+    guard let wakeUp = dlsym(nil, "CFRunLoopWakeUp"), let current = dlsym(nil, "CFRunLoopGetCurrent") else { return false }
+    nonisolated(unsafe) let reference = unsafeBitCast(current, to: Current.self)()
+    let wake = unsafeBitCast(wakeUp, to: WakeUp.self)
+    for count in 51...100 {
+        tell { wake(reference) }
+        while state.count < count || state.other < count { _ = loop.run(mode: .default, before: late) }
     }
     FoundationLoop.current._remove(source, for: .default)
     return true
