@@ -79,10 +79,12 @@ static void close_outlived(const int *descriptors, int count) {
 }
 
 /* Whether its last close may wait. Its peer may change the options of a socket, hold its lock and put more into its queue until then, so it is not
- * looked at. Some kinds of sockets, and files without a kind, as those of inotify, wait in any case. */
+ * looked at. Some kinds of sockets, and files without a kind, as those of inotify, wait in any case. A file system, which may be the peer's, is not
+ * asked. */
 static bool may_wait(int descriptor) {
-    struct stat status;
-    return fstat(descriptor, &status) == 0 && (S_ISSOCK(status.st_mode) || (status.st_mode & S_IFMT) == 0);
+    struct statx status;
+    if (statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) return errno != EBADF;
+    return S_ISSOCK(status.stx_mode) || (status.stx_mode & S_IFMT) == 0;
 }
 
 void rl_drop_all(const int *descriptors, int count) {

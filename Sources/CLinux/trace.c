@@ -75,19 +75,25 @@ static struct {
 /* The file's descriptor belongs to the lock from here on. False: the file cannot be locked. */
 static bool take_lock(int file) {
     struct flock whole = {.l_type = F_WRLCK};
-    const int high = rl_dup_above(file, 64);
+    int high = rl_dup_above(file, 64);
+    /* The first three are where a program without some of them writes. */
+    if (high < 0 && file < 3) high = rl_dup_above(file, 3);
     const bool is_known = rl_identify(file, &lock.device, &lock.inode) == 0;
     lock.descriptor = high >= 0 ? high : file;
     if (high >= 0) rl_sys_close(file);
     return is_known && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
-void rl_trace_unlock(void) {
+void rl_trace_unlock(bool in_child) {
+    struct flock whole = {.l_type = F_UNLCK};
     uint64_t device, inode;
     int file = lock.descriptor;
     lock.descriptor = -1;
     /* What a filter forbids to ask counts as the library's. */
-    if (file >= 0 && (rl_identify(file, &device, &inode) != 0 || (device == lock.device && inode == lock.inode))) rl_sys_close(file);
+    if (file < 0 || (rl_identify(file, &device, &inode) == 0 && (device != lock.device || inode != lock.inode))) return;
+    /* A thread that is about to end may have a copy for a moment. The lock is the parent's, too. */
+    if (!in_child) fcntl(file, F_OFD_SETLK, &whole);
+    rl_sys_close(file);
 }
 
 /* Whether a living process writes the trace. Its lock goes with its mapping, also after the descriptor is closed, and ends with the process. Only
@@ -181,7 +187,7 @@ static void *create_file(
     if (map != MAP_FAILED) {
         /* The child of another thread's `fork`, which does not know of it yet, would keep the lock by it. */
         madvise(map, length, MADV_DONTFORK);
-        if (!is_locked) rl_trace_unlock();
+        if (!is_locked) rl_trace_unlock(false);
         write_header(map, header);
         *error = publish(work, path, others);
         if (*error == 0) {
@@ -190,7 +196,7 @@ static void *create_file(
         }
         munmap(map, length);
     }
-    rl_trace_unlock();
+    rl_trace_unlock(false);
     unlink(work);
     return NULL;
 }

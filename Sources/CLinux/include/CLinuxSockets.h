@@ -75,6 +75,13 @@ static inline bool rl_socket_is_local(int descriptor) {
     return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
+/* An urgent byte is read in its place: the kernel would drop it in the middle of a read, and wait there for what a descriptor that came with it
+ * leaves. */
+static inline void rl_socket_keep_urgent(int descriptor) {
+    const int on = 1;
+    setsockopt(descriptor, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
+}
+
 static inline int rl_socket_open(int family, int type, int protocol) {
     return socket(family, type | SOCK_CLOEXEC, protocol);
 }

@@ -58,7 +58,7 @@ void *rl_trace_create(const char *path, const struct rl_trace_header *header, vo
     __attribute__((visibility("hidden")));
 
 /* The file is no longer written. In the child of `fork`: not by this process. */
-void rl_trace_unlock(void) __attribute__((visibility("hidden")));
+void rl_trace_unlock(bool in_child) __attribute__((visibility("hidden")));
 /* The child of `fork` knows of the trace in a file from now on, and gets its memory. Until then it does not. */
 void rl_trace_known(void *memory, size_t length) __attribute__((visibility("hidden")));
 

@@ -91,8 +91,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Makes a sleeping loop look for what was just pushed on its stack. An awake one looks there after it has said that it
-    /// sleeps.
+    /// sleeps; with a clock of the program that is too late, because then it counts as asleep for that clock.
     func lookAgainIfAsleep() {
+        if pointee.clock.load(ordering: .sequentiallyConsistent) != nil { return lookAgain() }
         var state = pointee.wake.load(ordering: .sequentiallyConsistent)
         while state >= WakeState.asleepInFutex {
             let (exchanged, original) = pointee.wake.compareExchange(

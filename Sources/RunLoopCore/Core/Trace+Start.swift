@@ -101,7 +101,7 @@ extension Trace {
         let length = shared.pointee.length
         taken?.pointee = rl_trace_take(memory, length)
         rl_trace_forget(memory, length)
-        rl_trace_unlock()
+        rl_trace_unlock(false)
         process.pointee.registryLock.unlockWord()
         shared.pointee.state.store(TraceState.off, ordering: .releasing)
         return length
@@ -211,7 +211,7 @@ extension Trace {
         shared.pointee.loadsLock.resetInChild()
         rl_set_tracing(false)
         rl_forget_thread_number()
-        rl_trace_unlock()
+        rl_trace_unlock(true)
         if let memory = shared.pointee.memory.load(ordering: .relaxed) { rl_trace_forget(memory, shared.pointee.room) }
         if let rings = shared.pointee.rings { memset(rings, 0, shared.pointee.ringRoom) }
         shared.pointee.state.store(TraceState.off, ordering: .relaxed)

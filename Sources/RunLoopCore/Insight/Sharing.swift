@@ -96,6 +96,7 @@ struct Sharing: ~Copyable {
 
     /// Claims the lowest number that no living process has.
     private static func claim(_ service: SharingServicePointer) -> StaticString? {
+        var problem: StaticString = "too many processes are shared"
         for slot in 0..<slots {
             var text = TextBuffer()
             text.append("RunLoop.shared.", slot)
@@ -109,11 +110,14 @@ struct Sharing: ~Copyable {
                 _ = listen(service.pointee.claim.listener, SharingService.backlog)
                 service.pointee.cookie = rl_socket_cookie(service.pointee.claim.listener)
                 return nil
-            case .failed(let problem): return problem
+            // Something else may be in some places; where nothing can be made all fail.
+            case .failed(let other):
+                if slot >= 16 { return other }
+                problem = other
             case .taken: continue
             }
         }
-        return "too many processes are shared"
+        return problem
     }
 
     private static func tell(_ problem: StaticString) { Log.write("RLSetShared: ", problem) }

@@ -170,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if timer.pointee.instant > time { meet(timer.latestInstant) }
         }
         if pointee.asleepOutside != nil {
-            meet(nextInstantOfWait(by: clock) ?? Clock.never)
+            meet(nextInstantOfWait(by: clock, orCurrent: true) ?? Clock.never)
             return next
         }
         guard let frame = pointee.frame else { return next }
@@ -233,12 +233,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread ends: no thread waits for the loop any more.
     func leaveClock() {
         // Which only this thread has set.
-        if manualClock == nil { return }
+        guard let clock = manualClock else { return }
+        // What it has woken may have slept when another loop looked.
+        clock.expectSettled()
         lock()
-        let clock = exchangeClock(nil)
+        _ = exchangeClock(nil)
         pointee.rests = false
         unlock()
-        guard let clock else { return }
         _ = clock.settle(nil)
         clock.release()
     }

@@ -6,19 +6,25 @@ import Synchronization
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The next instant at which a loop that waits has something to do. Not as its look found it: other threads may since have removed a timer, which
-    /// wakes no loop. nil if the loop runs and does not sleep: what it has taken out of its mode is not found there. Any thread; the clock is the one
-    /// that the caller takes to be the loop's.
+    /// wakes no loop. nil if the loop runs and does not sleep: what it has taken out of its mode is not found there. `orCurrent`: unless it is the
+    /// caller's, which takes out nothing meanwhile. Any thread; the clock is the one that the caller takes to be the loop's.
     @inline(never)
-    func nextInstantOfWait(by clock: ManualClockPointer) -> Int64? {
+    func nextInstantOfWait(by clock: ManualClockPointer, orCurrent: Bool = false) -> Int64? {
         guard isRunning else { return Clock.never }
         lock()
         defer { unlock() }
         // Modes are freed after the end of the thread, which gives up the clock.
         guard manualClock == clock, let mode = pointee.waitMode else { return Clock.never }
         let next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode))
-        // It is awake before it takes something out under the lock, and asleep again only after a look under it. The own thread takes out nothing
-        // meanwhile.
-        return isSettled || isCurrent ? next : nil
+        // It is awake before it takes something out under the lock, and asleep again only after a look under it.
+        return isSettled || (orCurrent && isCurrent) ? next : nil
+    }
+
+    /// Whether the kernel is about to end its sleep: one of its ports is ready. Any thread; a set that the loop closes meanwhile is one that it does not
+    /// sleep in.
+    fileprivate var isRoused: Bool {
+        pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll
+            && !readiness(of: pointee.sleepingEpoll.load(ordering: .acquiring), .read).isEmpty
     }
 
     /// The next instant at which a mode has something to do. The lock is held.
@@ -48,7 +54,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         if allSleep {
             var next = Clock.never
             forEachLoop { loop in
-                if let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
+                if !loop.isRoused, let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
             }
             // A loop that changes it looks itself.
             if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
@@ -59,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         }
         // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
         let time = time
-        func isDue(_ loop: RunLoopPointer) -> Bool { loop.nextInstantOfWait(by: self).map { $0 <= time } ?? false }
+        func isDue(_ loop: RunLoopPointer) -> Bool { loop.nextInstantOfWait(by: self, orCurrent: true).map { $0 <= time } ?? false }
         if allSleep { forEachLoop { if $0 != own && isDue($0) { $0.lookAgain() } } }
         return own.map(isDue) ?? false
     }
@@ -70,7 +76,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             !loop.isSettled || (loop.isRunning && loop.pointee.isBlind.load(ordering: .acquiring))
         }
         let last = pointee.awake.load(ordering: .relaxed)
-        if let last, last.manualClock == self, isAwake(last) { return true }
+        // Sequentially consistent: a loop that has left the clock has then found this thread's awake, or this finds that it has.
+        if let last, last.pointee.clock.load(ordering: .sequentiallyConsistent) == self, isAwake(last) { return true }
         var loop = last
         // Behind it, and then from the first one on.
         for _ in 0..<2 {

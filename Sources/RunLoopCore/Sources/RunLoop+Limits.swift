@@ -67,6 +67,24 @@ extension UnsafeMutablePointer where Pointee == Source {
 /// back. Each look of a wait releases what may go on, and sleeps no longer than until the next may; it is no end of the wait. Only a signalled
 /// source of the mode ends it.
 extension UnsafeMutablePointer where Pointee == RunLoop {
+    /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
+    /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
+    @inline(never)
+    func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
+        let (isTaken, end) = source.takeCountedFlag(unqueueing: isListedFirst, at: time, by: clockNumber)
+        if isTaken {
+            if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
+            restLocked(source, until: end)
+        } else if let end, source.isSignalled {
+            // Signalled again since the batch was made, it may be on the stack: from the lists it can be held.
+            if isListedFirst { enlist(link!) } else { drainLocked() }
+            holdLocked(source, link, until: end)
+        } else if isListedFirst {
+            giveBackLocked(link!)
+        }
+        return isTaken
+    }
+
     /// Releases what may go on. True if a signalled source of the mode is among it, which ends the wait that looks. A wait further out that is
     /// still ahead finds nothing held any more, so a signalled source of its mode ends it now.
     @inline(never) @discardableResult

@@ -157,12 +157,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         forgetLimitLocked(link)
         // The link comes off this loop's stack and out of its lists while it is still this loop's: from the moment its `loop` is
         // nil, an Add in another thread may take it for another loop.
-        drainLocked()
+        drainAnywhereLocked()
         let isInHand = link.pointee.list != 0
         if isInHand { unlist(link) }
         link.pointee.loop.store(nil, ordering: .sequentiallyConsistent)
         // A signaller that saw the loop before that may have pushed the link since the first look.
-        drainLocked()
+        drainAnywhereLocked()
         // An Add that finds the link queued leaves it to the thread that queued it, which is this one. The caller has a
         // reference: the memory stays.
         if isInHand { SourceLink.forward(link, freedBy: nil) }
@@ -204,7 +204,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard link.pointee.list == 0, link.ofSource.isSignalled else { return }
         if link.tryQueue() {
             // Behind what was signalled in the loop before (S-LIM-6).
-            drainLocked()
+            drainAnywhereLocked()
             enlist(link)
         } else if !link.isInbox {
             link.ofSource.markSignal()

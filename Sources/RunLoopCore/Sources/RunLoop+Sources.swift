@@ -20,6 +20,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// The same on any thread. What became ready is on the stack no more, where a loop that is about to sleep would find it, so that looks again.
+    @inline(never)
+    func drainAnywhereLocked() {
+        if pointee.signalled.load(ordering: .sequentiallyConsistent) == nil { return }
+        drainLocked()
+        if mayBeAsleep { lookAgain() }
+    }
+
     /// Performs the signalled sources of the mode (S-SRC-31), with `onlyFirst` just the first of them (S-RUN-13). True if any
     /// was handled (S-PASS-15).
     @inline(always)

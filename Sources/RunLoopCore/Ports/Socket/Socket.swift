@@ -199,6 +199,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         let isByteStream = type == Int32(SOCK_STREAM.rawValue)
         let isStream = isByteStream || type == Int32(SOCK_SEQPACKET.rawValue)
         let isLocal = rl_socket_is_local(native)
+        if isLocal && isByteStream { rl_socket_keep_urgent(native) }
         let hasConnect = types & SocketType.connect != 0 && isStream && types & SocketType.readKinds != SocketType.accept
         if !hasConnect { types &= ~SocketType.connect }
         socket.initialize(to: Socket(

@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == Source {
     /// Takes the flag of a source that may have a limit, and with `unqueueing` the first link, if the source may perform at that time, and counts that: one
     /// section, so that of several loops each performs within the limit. The end is that of the period, if the source has to wait for it now,
     /// or next time.
-    fileprivate func takeCountedFlag(unqueueing: Bool, at now: Int64, by clock: UInt32) -> (isTaken: Bool, end: PeriodEnd?) {
+    func takeCountedFlag(unqueueing: Bool, at now: Int64, by clock: UInt32) -> (isTaken: Bool, end: PeriodEnd?) {
         process.pointee.registryLock.lockWord()
         defer { process.pointee.registryLock.unlockWord() }
         let limit = limit
@@ -77,7 +77,7 @@ extension UnsafeMutablePointer where Pointee == Source {
 }
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
-    private var clockNumber: UInt32 { manualClock?.pointee.number ?? 0 }
+    var clockNumber: UInt32 { manualClock?.pointee.number ?? 0 }
 
     /// Whether a limited source has to wait: whoever is about to perform it, or has an event for it, asks this before anything is taken from it. If so,
     /// it is held. A source that is neither signalled nor ready is asked again when it is. The loop's lock is held.
@@ -92,7 +92,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// A limited source waits in this loop: signalled or ready, out of the lists; its descriptor out of the sets.
-    private func holdLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, until end: PeriodEnd) {
+    func holdLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, until end: PeriodEnd) {
         guard let link else { return }
         if link.pointee.list != 0 && link.pointee.list != LinkList.heldMark {
             unlist(link)
@@ -100,24 +100,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         if source.hasDescriptor { withdrawLocked(link) }
         if link.pointee.list != 0 || link.pointee.isWithdrawn { waitLocked(link, until: end) }
-    }
-
-    /// What `takeSignalLocked` does where it could not take the flag at once: there is none, or the source has a limit. The first link is off its
-    /// list if `isListedFirst`. False if the source is not to perform: it is held if it has to wait.
-    @inline(never)
-    func takeRefusedSignalLocked(_ source: SourcePointer, _ link: SourceLinkPointer?, isListedFirst: Bool) -> Bool {
-        let (isTaken, end) = source.takeCountedFlag(unqueueing: isListedFirst, at: time, by: clockNumber)
-        if isTaken {
-            if !isListedFirst, let link, link.pointee.list != 0 { dropLocked(link) }
-            restLocked(source, until: end)
-        } else if let end, source.isSignalled {
-            // Signalled again since the batch was made, it may be on the stack: from the lists it can be held.
-            if isListedFirst { enlist(link!) } else { drainLocked() }
-            holdLocked(source, link, until: end)
-        } else if isListedFirst {
-            giveBackLocked(link!)
-        }
-        return isTaken
     }
 
     /// A limited source performs what an event is for.
@@ -131,7 +113,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// A descriptor rests in the sets as soon as its source has used up its limit: what was taken from a counter cannot be given back.
-    private func restLocked(_ source: SourcePointer, until end: PeriodEnd?) {
+    func restLocked(_ source: SourcePointer, until end: PeriodEnd?) {
         guard let end, source.hasDescriptor, let link = source.link(in: self) else { return }
         withdrawLocked(link)
         waitLocked(link, until: end)
