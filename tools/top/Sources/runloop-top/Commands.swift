@@ -5,9 +5,11 @@ import Glibc
 
 extension Order: ExpressibleByArgument {}
 
+private func write(_ text: String, to file: Int32 = 1) { write(Array(text.utf8), to: file) }
+
 /// Writes all of it, or says why not and ends the program; without a word if its reader is gone.
-private func write(_ text: String, to file: Int32 = 1) {
-    var bytes = Array(text.utf8)[...]
+private func write(_ text: [UInt8], to file: Int32 = 1) {
+    var bytes = text[...]
     while !bytes.isEmpty {
         let count = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
         if count < 0 && errno == EINTR { continue }
@@ -55,6 +57,7 @@ struct Top: ParsableCommand {
         let rows = watch.rows.filter { $0.matches(filter) }.sorted { sort.comesFirst($0, $1) }
         if json {
             for row in rows { write(Table.json(row) + "\n") }
+            if watch.leftOut > 0 { write("runloop-top: \(watch.leftOut) loops are left out\n", to: 2) }
         } else {
             write(Table.text(watch, rows, width: min(max(getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 120, 80), 1000)))
         }
@@ -88,7 +91,7 @@ struct Dump: ParsableCommand {
         inquiry.run(wanted: { named.isEmpty || named.contains($0) }, isEnough: { !named.isEmpty && named.isSubset(of: found) }) { number, text in
             found.insert(number)
             write("process \(number)\n")
-            write(text.split(separator: "\n", omittingEmptySubsequences: false).map { printable(String($0)) }.joined(separator: "\n"))
+            write(text.printable(keepsLines: true).bytes)
         }
         for number in process where !found.contains(number) {
             write("runloop-dump: process \(number) does not show its loops, or does not answer\n", to: 2)

@@ -20,7 +20,7 @@ struct Inquiry {
     init(_ request: String) { self.request = request }
 
     /// Hands the whole answers of the processes that are wanted to `take`. `isEnough`: whether sockets without room are not worth a wait any more.
-    mutating func run(wanted: (Int) -> Bool, isEnough: () -> Bool, take: (Int, String) -> Void) {
+    mutating func run(wanted: (Int) -> Bool, isEnough: () -> Bool, take: (Int, [UInt8]) -> Void) {
         var full: [String] = []
         var rest = sharedSockets()
         // Each time a process answers, or all its sockets are through: most processes have one.
@@ -59,12 +59,12 @@ struct Inquiry {
     }
 
     /// In the order in which they were asked: what a process has not sent meanwhile is charged to it alone.
-    private mutating func receive(_ take: (Int, String) -> Void) {
+    private mutating func receive(_ take: (Int, [UInt8]) -> Void) {
         for peer in asked {
             let start = now()
-            let text = peer.receiveText()
-            timeLeft[peer.process] = text == nil ? 0 : left(peer) - (now() - start)
-            if let text { take(peer.process, text) }
+            let answer = peer.receive()
+            timeLeft[peer.process] = answer == nil ? 0 : left(peer) - (now() - start)
+            if let answer { take(peer.process, answer) }
         }
         asked = []
         begin = now()

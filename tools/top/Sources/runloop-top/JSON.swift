@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 
-/// A value of JSON, as far as the answers of processes need it. What comes from a process is trusted in nothing.
+/// A value of JSON, as far as the answers of processes need it. What comes from a process is trusted in nothing: text has a length, and a line a
+/// number of values, beyond which no process of good will goes, so that what is done with them has an end.
 enum JSON {
     case null
     case bool(Bool)
     case number(Double)
-    case string(String)
+    case string(ForeignText)
     case array([JSON])
-    case object([String: JSON])
+    case object([ForeignText: JSON])
 
-    /// nil for what is no JSON.
-    init?(_ text: some StringProtocol) {
-        var reader = JSONReader(bytes: Array(text.utf8))
+    /// nil for what is no JSON, or has too many values.
+    init?(_ line: ArraySlice<UInt8>) {
+        var reader = JSONReader(line)
         guard let value = reader.value(depth: 0) else { return nil }
         reader.skipSpace()
         guard reader.isAtEnd else { return nil }
@@ -19,11 +20,11 @@ enum JSON {
     }
 
     subscript(key: String) -> JSON? {
-        if case .object(let members) = self { members[key] } else { nil }
+        if case .object(let members) = self { members[ForeignText(bytes: Array(key.utf8))] } else { nil }
     }
 
     var number: Double? { if case .number(let value) = self { value } else { nil } }
-    var string: String? { if case .string(let value) = self { value } else { nil } }
+    var string: ForeignText? { if case .string(let value) = self { value } else { nil } }
     var isTrue: Bool { if case .bool(true) = self { true } else { false } }
     var array: [JSON] { if case .array(let values) = self { values } else { [] } }
     /// A whole number that can be counted with.
@@ -31,33 +32,45 @@ enum JSON {
 
     /// A string in its quotes, in ASCII.
     static func quoted(_ text: String) -> String {
-        var result = "\""
+        let digits = Array("0123456789abcdef".utf8)
+        var result = [UInt8(ascii: "\"")]
         for unit in text.utf16 {
             if unit >= 0x20 && unit < 0x7f && unit != 0x22 && unit != 0x5c {
-                result.unicodeScalars.append(Unicode.Scalar(UInt8(unit)))
+                result.append(UInt8(unit))
             } else {
-                let digits = String(unit, radix: 16)
-                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                result += "\\u".utf8
+                for shift in [12, 8, 4, 0] { result.append(digits[Int(unit >> shift) & 15]) }
             }
         }
-        return result + "\""
+        return String(decoding: result, as: UTF8.self) + "\""
     }
 }
 
 private struct JSONReader {
-    let bytes: [UInt8]
-    var place = 0
+    private let bytes: ArraySlice<UInt8>
+    private var place: Int
+    /// The library writes 120 at most for a loop.
+    private var valuesLeft = 400
+    /// Bytes of a string; what is longer is cut.
+    private static var longestText: Int { 1024 }
+    /// Of digits.
+    private static var longestNumber: Int { 64 }
 
-    var isAtEnd: Bool { place == bytes.count }
-    private var next: UInt8? { place < bytes.count ? bytes[place] : nil }
+    init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+        place = bytes.startIndex
+    }
+
+    var isAtEnd: Bool { place == bytes.endIndex }
+    private var next: UInt8? { place < bytes.endIndex ? bytes[place] : nil }
 
     mutating func skipSpace() {
         while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d { place += 1 }
     }
 
-    private mutating func take(_ byte: Character) -> Bool {
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
         skipSpace()
-        guard next == byte.asciiValue else { return false }
+        guard next == UInt8(ascii: character) else { return false }
         place += 1
         return true
     }
@@ -70,8 +83,9 @@ private struct JSONReader {
 
     mutating func value(depth: Int) -> JSON? {
         skipSpace()
-        guard depth < 16, let byte = next else { return nil }
-        switch Character(Unicode.Scalar(byte)) {
+        guard depth < 16, valuesLeft > 0, let byte = next else { return nil }
+        valuesLeft -= 1
+        switch Unicode.Scalar(byte) {
         case "{": return object(depth)
         case "[": return array(depth)
         case "\"": return string().map { .string($0) }
@@ -83,7 +97,7 @@ private struct JSONReader {
     }
 
     private mutating func object(_ depth: Int) -> JSON? {
-        var members: [String: JSON] = [:]
+        var members: [ForeignText: JSON] = [:]
         place += 1
         if take("}") { return .object(members) }
         repeat {
@@ -108,38 +122,48 @@ private struct JSONReader {
     private mutating func number() -> JSON? {
         let start = place
         while let byte = next, (0x30...0x39).contains(byte) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains(byte) { place += 1 }
+        guard place - start <= JSONReader.longestNumber else { return nil }
         // Within limits, so that no sum of a few and no difference is infinite or no number.
         return Double(String(decoding: bytes[start..<place], as: UTF8.self)).map { .number(min(max($0, -1e15), 1e15)) }
     }
 
-    private mutating func string() -> String? {
+    private mutating func string() -> ForeignText? {
         guard next == 0x22 else { return nil }
         place += 1
         var result: [UInt8] = []
+        var isCut = false
         while let byte = next {
             place += 1
-            switch byte {
-            case 0x22: return String(decoding: result, as: UTF8.self)
-            case 0x5c:
+            if byte == 0x22 { return ForeignText(bytes: isCut ? JSONReader.cut(result) : result) }
+            isCut = isCut || result.count >= JSONReader.longestText
+            if byte == 0x5c {
                 guard let character = escaped() else { return nil }
-                result += Array(String(character).utf8)
-            default: result.append(byte)
+                if !isCut { result.append(contentsOf: character.utf8) }
+            } else if !isCut {
+                result.append(byte)
             }
         }
         return nil
     }
 
+    /// Without the last character, which may be a part of one, and with what shows that.
+    private static func cut(_ text: [UInt8]) -> [UInt8] {
+        var text = text
+        while let last = text.popLast(), last & 0xc0 == 0x80 { continue }
+        return text + Array("…".utf8)
+    }
+
     private mutating func escaped() -> Unicode.Scalar? {
         guard let byte = next else { return nil }
         place += 1
-        switch Character(Unicode.Scalar(byte)) {
+        switch Unicode.Scalar(byte) {
         case "n": return "\n"
         case "t": return "\t"
         case "r": return "\r"
         case "b": return "\u{8}"
         case "f": return "\u{c}"
         case "u":
-            guard place + 4 <= bytes.count, let unit = UInt32(String(decoding: bytes[place..<place + 4], as: UTF8.self), radix: 16)
+            guard place + 4 <= bytes.endIndex, let unit = UInt32(String(decoding: bytes[place..<place + 4], as: UTF8.self), radix: 16)
             else { return nil }
             place += 4
             // The library writes no pairs.

@@ -6,7 +6,7 @@ struct LoopSample {
 
     func number(_ name: String) -> Double { values[name]?.number ?? 0 }
     var thread: Int { values["thread"]?.int ?? 0 }
-    var loop: String { values["loop"]?.string ?? "" }
+    var loop: ForeignText { values["loop"]?.string ?? ForeignText(bytes: []) }
     var isAsleep: Bool { values["asleep"]?.isTrue ?? false }
     var isMeasured: Bool { values["measured"]?.isTrue ?? false }
     /// How long it has been measured.
@@ -17,15 +17,14 @@ struct LoopSample {
 
 /// An item whose call-outs were measured.
 struct ItemRow {
-    let name: String
+    let name: ForeignText
     let calls: Double
     let total: Double
     let longest: Double
     let last: Double
 
     init(_ values: JSON) {
-        let what = values["what"]?.string ?? ""
-        name = ItemRow.title(what, values["name"]?.string)
+        name = ItemRow.title(values["what"]?.string?.bytes ?? [], values["name"]?.string?.bytes)
         calls = values["calls"]?.number ?? 0
         total = values["total"]?.number ?? 0
         longest = values["longest"]?.number ?? 0
@@ -33,15 +32,16 @@ struct ItemRow {
     }
 
     /// The kind, and the name or else the callback: what is worth a line of what the item says of itself.
-    static func title(_ what: String, _ name: String?) -> String {
-        let kind = what.hasPrefix("<RL") ? what.dropFirst(3).prefix { $0 != " " && $0 != ">" } : ""
-        if let name { return printable("\(kind) \(name)") }
-        for label in ["name = \"", "callback = "] {
-            guard let found = what.firstRange(of: label) else { continue }
-            let end: Character = label.last == "\"" ? "\"" : ","
-            return printable("\(kind) \(what[found.upperBound...].prefix { $0 != end && $0 != "}" })")
+    static func title(_ what: [UInt8], _ name: [UInt8]?) -> ForeignText {
+        let isObject = what.starts(with: "<RL".utf8)
+        let kind = isObject ? what.dropFirst(3).prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: ">") } : []
+        func title(_ name: some Collection<UInt8>) -> ForeignText { (kind + [UInt8(ascii: " ")] + name).printable() }
+        if let name { return title(name) }
+        for (label, end) in [("name = \"", UInt8(ascii: "\"")), ("callback = ", UInt8(ascii: ","))] {
+            guard let place = what.firstPlace(of: label.utf8) else { continue }
+            return title(what[(place + label.utf8.count)...].prefix { $0 != end && $0 != UInt8(ascii: "}") })
         }
-        return printable(what)
+        return what.printable()
     }
 }
 
@@ -56,13 +56,25 @@ struct LoopRow {
     /// The latest loads, the newest last.
     let history: [Double]
     let items: [ItemRow]
-    let calls: [String]
+    /// Those of the answer that are not among them.
+    let itemsLeftOut: Int
+    let calls: [ForeignText]
+    let name: ForeignText
+    /// The process, name and state in small letters.
+    private let searched: [UInt8]
+    /// The library tells of 8 items, and as many calls.
+    private static var mostItems: Int { 16 }
 
     init(process: Int, sample: LoopSample, before: LoopRow?) {
         self.process = process
         self.sample = sample
-        items = (sample.values["items"]?.array ?? []).map { ItemRow($0) }
-        calls = (sample.values["inCall"]?.array ?? []).compactMap { $0.string }.map { ItemRow.title($0, nil) }
+        let told = sample.values["items"]?.array ?? []
+        items = told.prefix(LoopRow.mostItems).map { ItemRow($0) }
+        itemsLeftOut = told.count - items.count
+        calls = (sample.values["inCall"]?.array ?? []).prefix(LoopRow.mostItems).compactMap { $0.string }.map { ItemRow.title($0.bytes, nil) }
+        name = (sample.values["name"]?.string ?? sample.values["threadName"]?.string ?? sample.loop).bytes.printable()
+        state = LoopRow.state(sample, isCalling: !calls.isEmpty)
+        searched = LoopRow.small("\(process) \(name.string) \(state)")
         // By the loop's own time: what one answer says of many loops is seconds apart, not always the same.
         guard let before, before.sample.isMeasured, sample.isMeasured, case let seconds = sample.measured - before.sample.measured, seconds > 0
         else {
@@ -84,9 +96,21 @@ struct LoopRow {
     }
 
     /// What identifies the loop among all.
-    var key: String { "\(process) \(sample.loop) \(sample.thread)" }
+    struct Key: Hashable, Comparable {
+        let process: Int
+        let loop: ForeignText
+        let thread: Int
 
-    var name: String { printable(sample.values["name"]?.string ?? sample.values["threadName"]?.string ?? sample.loop) }
+        init(_ process: Int, _ sample: LoopSample) {
+            self.process = process
+            loop = sample.loop
+            thread = sample.thread
+        }
+
+        static func < (one: Key, other: Key) -> Bool { (one.process, one.loop, one.thread) < (other.process, other.loop, other.thread) }
+    }
+    var key: Key { Key(process, sample) }
+
     var queued: Int { Int(min(max(sample.number("queuedPosts") + sample.number("queuedRequests"), 0), 1e9)) }
     var lateness: Double? { quantile("lateness") }
     var longestCallOut: Double? { sample.isMeasured ? sample.number("longestCallOut") : nil }
@@ -97,15 +121,17 @@ struct LoopRow {
         return values[1].number
     }
 
-    var state: String {
-        if !calls.isEmpty { return "in call" }
+    let state: String
+
+    private static func state(_ sample: LoopSample, isCalling: Bool) -> String {
+        if isCalling { return "in call" }
         if sample.isAsleep { return "asleep" }
         return sample.values["mode"] == nil ? "not run" : "running"
     }
 
-    func matches(_ filter: String) -> Bool {
-        filter.isEmpty || "\(process) \(name) \(state)".lowercased().contains(filter.lowercased())
-    }
+    private static func small(_ text: String) -> [UInt8] { Array(text.lowercased().utf8) }
+
+    func matches(_ filter: String) -> Bool { filter.isEmpty || searched.firstPlace(of: LoopRow.small(filter)) != nil }
 }
 
 /// What the rows are sorted by.

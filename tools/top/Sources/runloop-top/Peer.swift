@@ -95,8 +95,6 @@ final class Peer {
         return bytes
     }
 
-    func receiveText() -> String? { receive().map { String(decoding: $0, as: UTF8.self) } }
-
     @discardableResult
     private func finish(_ answer: OpaquePointer) -> [UInt8]? {
         var count = 0
@@ -129,17 +127,19 @@ private func sockets(in folder: String) -> [String] {
     var found: [String] = []
     while let entry = readdir(entries) {
         let name = withUnsafePointer(to: &entry.pointee.d_name) { String(cString: UnsafeRawPointer($0).assumingMemoryBound(to: CChar.self)) }
-        guard name.hasSuffix(".lock"), content(of: "\(folder)/\(name)").hasPrefix("RunLoop.shared.") else { continue }
+        // The library's names are ASCII; others would be slow to compare.
+        guard name.utf8.allSatisfy({ $0 < 0x80 }), name.hasSuffix(".lock"), content(of: "\(folder)/\(name)").starts(with: "RunLoop.shared.".utf8)
+        else { continue }
         found.append("\(folder)/\(name.dropLast(4))port")
     }
     return found
 }
 
-private func content(of path: String) -> String {
+private func content(of path: String) -> [UInt8] {
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-    guard file >= 0 else { return "" }
+    guard file >= 0 else { return [] }
     defer { close(file) }
     var bytes = [UInt8](repeating: 0, count: 64)
     let count = read(file, &bytes, bytes.count)
-    return String(decoding: bytes[..<max(count, 0)], as: UTF8.self)
+    return Array(bytes[..<max(count, 0)])
 }

@@ -9,10 +9,11 @@ struct Screen {
     private var filter: String
     private var isTyping = false
     private var isPaused = false
-    private var selected: String?
+    private var selected: LoopRow.Key?
     private var top = 0
     /// The lines of a dump that is shown.
     private var dump: [String]?
+    private static var mostDumpLines: Int { 100_000 }
     private var dumpTop = 0
     /// The processes whose traces are on.
     private var traced: [Int] = []
@@ -113,9 +114,9 @@ struct Screen {
         if let message, !isTyping {
             at(height - 1, message, TERMINAL_BOLD)
         } else if isTyping {
-            at(height - 1, "Filter: \(printable(filter))_")
+            at(height - 1, "Filter: \(filter.utf8.printable().string)_")
         } else {
-            let shown = filter.isEmpty ? "" : " [\(printable(filter))]"
+            let shown = filter.isEmpty ? "" : " [\(filter.utf8.printable().string)]"
             at(height - 1, "q quit  s sort (\(order.rawValue))  / filter\(shown)  d dump  t trace  space pause", TERMINAL_DIM)
         }
     }
@@ -191,7 +192,11 @@ struct Screen {
 
     private mutating func showDump() {
         guard let row = rows.first(where: { $0.key == selected }) else { return }
-        dump = watch.dump(row).split(separator: "\n", omittingEmptySubsequences: false).map { printable(String($0)) }
+        var rest = watch.dump(row)[...]
+        var lines: [String] = []
+        while lines.count < Screen.mostDumpLines, let line = rest.popLine() { lines.append(line.printable().string) }
+        if !rest.isEmpty { lines.append("and \(rest.lineCount) more lines") }
+        dump = lines
         dumpTop = 0
     }
 }

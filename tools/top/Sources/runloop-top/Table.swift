@@ -19,8 +19,8 @@ enum Table {
             String(row.queued),
         ]
         let room = max(width - fixedWidth - nameWidth(width) - 1, 0)
-        let rest = row.calls.first ?? sparkline(Array(row.history.suffix(room)))
-        return line(cells, name: row.name, rest: rest, width: width)
+        let rest = row.calls.first?.string ?? sparkline(Array(row.history.suffix(room)))
+        return line(cells, name: row.name.string, rest: rest, width: width)
     }
 
     private static func line(_ cells: [String], name: String, rest: String, width: Int) -> String {
@@ -33,7 +33,7 @@ enum Table {
 
     static func item(_ item: ItemRow, width: Int) -> String {
         let cells = [decimal(item.calls, 0), time(item.total), time(item.longest), time(item.last)]
-        return fit(cells.map { fit($0, 8, right: true) + " " }.joined() + item.name, width)
+        return fit(cells.map { fit($0, 8, right: true) + " " }.joined() + item.name.string, width)
     }
 
     static func summary(_ watch: Watch) -> String {
@@ -50,6 +50,7 @@ enum Table {
         for row in rows {
             lines.append(self.row(row, width: width))
             for item in row.items { lines.append("    " + self.item(item, width: width - 4)) }
+            if row.itemsLeftOut > 0 { lines.append("    and \(row.itemsLeftOut) more items") }
         }
         return lines.map { $0.trimmedEnd + "\n" }.joined()
     }
@@ -61,26 +62,25 @@ enum Table {
             let text = decimal(value, digits)
             return text == "-" ? "\(value)" : text
         }
-        let texts = [("name", row.name), ("loop", row.sample.loop), ("state", row.state)]
+        let texts = [("name", row.name.string), ("loop", row.sample.loop.string), ("state", row.state)]
         let numbers = [
             ("load", row.load), ("passesPerSecond", row.passes), ("wakeUpsPerSecond", row.wakeUps), ("lateness99", row.lateness),
             ("longestCallOut", row.longestCallOut),
         ]
         let items = row.items.map {
-            "{\"item\":\(JSON.quoted($0.name)),\"calls\":\(number($0.calls, 0)),\"total\":\(number($0.total, 9)),"
+            "{\"item\":\(JSON.quoted($0.name.string)),\"calls\":\(number($0.calls, 0)),\"total\":\(number($0.total, 9)),"
                 + "\"longest\":\(number($0.longest, 9)),\"last\":\(number($0.last, 9))}"
         }
         return "{\"process\":\(row.process),\"thread\":\(row.sample.thread),"
             + texts.map { "\"\($0)\":\(JSON.quoted($1))," }.joined() + numbers.map { "\"\($0)\":\(number($1))," }.joined()
-            + "\"queued\":\(row.queued),\"calls\":[\(row.calls.map { JSON.quoted($0) }.joined(separator: ","))],"
+            + "\"queued\":\(row.queued),\"calls\":[\(row.calls.map { JSON.quoted($0.string) }.joined(separator: ","))],"
             + "\"items\":[\(items.joined(separator: ","))]}"
     }
 }
 
 extension String {
     var trimmedEnd: String {
-        var text = self
-        while text.last == " " { text.removeLast() }
-        return text
+        guard let last = utf8.lastIndex(where: { $0 != UInt8(ascii: " ") }) else { return "" }
+        return String(decoding: utf8[...last], as: UTF8.self)
     }
 }

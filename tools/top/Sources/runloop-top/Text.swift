@@ -1,25 +1,61 @@
 // SPDX-License-Identifier: MIT
 import CTerminal
 
-/// Text that a terminal shows and does not obey: whatever is no printable character is shown as `\u{…}`, with all else that changes the order
-/// or place of what follows.
-func printable(_ text: String) -> String {
-    var result = ""
-    for character in text.unicodeScalars {
-        switch character.properties.generalCategory {
-        case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator:
-            result += "\\u{" + String(character.value, radix: 16) + "}"
-        default: result.unicodeScalars.append(character)
+/// Text of another process. It is compared, hashed and searched as bytes, which takes time in proportion to its length: a `String` does all that
+/// by characters, and puts the combining marks of each in order for it, in a time that grows with the square of their number.
+struct ForeignText: Hashable, Comparable {
+    let bytes: [UInt8]
+
+    static func < (one: ForeignText, other: ForeignText) -> Bool { one.bytes.lexicographicallyPrecedes(other.bytes) }
+
+    /// To be written, not to be compared.
+    var string: String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension Collection<UInt8> {
+    /// Where these bytes are for the first time.
+    func firstPlace(of bytes: some Collection<UInt8>) -> Index? { indices.first { self[$0...].starts(with: bytes) } }
+
+    /// Text that a terminal shows and does not obey: whatever is no printable character is shown as `\u{…}`, with all else that changes the
+    /// order or place of what follows; ends of lines too, if they are not kept.
+    func printable(keepsLines: Bool = false) -> ForeignText {
+        var result: [UInt8] = []
+        result.reserveCapacity(count)
+        for character in String(decoding: self, as: UTF8.self).unicodeScalars {
+            if (0x20..<0x7f).contains(character.value) || keepsLines && character == "\n" {
+                result.append(UInt8(character.value))
+                continue
+            }
+            switch character.properties.generalCategory {
+            case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator:
+                result.append(contentsOf: "\\u{".utf8)
+                result.append(contentsOf: String(character.value, radix: 16).utf8)
+                result.append(UInt8(ascii: "}"))
+            default: result.append(contentsOf: character.utf8)
+            }
         }
+        return ForeignText(bytes: result)
     }
-    return result
+}
+
+extension ArraySlice<UInt8> {
+    /// Takes off the first line, without its end.
+    mutating func popLine() -> ArraySlice<UInt8>? {
+        if isEmpty { return nil }
+        let end = firstIndex(of: UInt8(ascii: "\n")) ?? endIndex
+        defer { self = self[Swift.min(end + 1, endIndex)...] }
+        return self[..<end]
+    }
+
+    var lineCount: Int { isEmpty ? 0 : dropLast().count { $0 == UInt8(ascii: "\n") } + 1 }
 }
 
 /// The text in so many columns, cut or filled up.
 func fit(_ text: String, _ columns: Int, right: Bool = false) -> String {
     var used = 0
     var result = String.UnicodeScalarView()
-    for character in text.unicodeScalars {
+    // Characters that take no column have an end too.
+    for character in text.unicodeScalars.prefix(4 * columns) {
         // What the locale does not have would be shown as something else, of another width.
         let shown = terminal_width(character.value) < 0 ? "?" : character
         let width = Int(terminal_width(shown.value))

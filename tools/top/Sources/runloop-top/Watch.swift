@@ -8,8 +8,14 @@ struct Watch {
     private var peers: [String: Peer] = [:]
     private var restingUntil: [String: Double] = [:]
     private(set) var rows: [LoopRow] = []
+    /// The loops that the processes left out, or that are beyond what one may have.
     private(set) var leftOut = 0
     private(set) var silent: [Int] = []
+
+    /// Of all answers of a process at one look. The library ends its answer at about 1000 loops, each a line.
+    private static var mostLoops: Int { 2000 }
+    /// Of an answer.
+    private static var mostLines: Int { 2000 }
 
     init(processes: [Int]) { self.processes = processes }
 
@@ -17,7 +23,8 @@ struct Watch {
     /// processes are missing. The next look tries them too, which costs no time.
     mutating func look(patience: Double = 0) {
         let paths = sharedSockets()
-        for path in peers.keys where !paths.contains(path) { peers[path] = nil }
+        let present = Set(paths)
+        for path in peers.keys where !present.contains(path) { peers[path] = nil }
         var full: [String] = []
         for path in paths where peers[path] == nil && restingUntil[path, default: 0] < now() {
             switch Peer.connect(to: path) {
@@ -39,8 +46,9 @@ struct Watch {
         rows = []
         silent = []
         leftOut = 0
+        var room: [Int: Int] = [:]
         for (path, peer) in asked {
-            guard let answer = peer.receiveText() else {
+            guard let answer = peer.receive() else {
                 peers[path] = nil
                 if kill(pid_t(peer.process), 0) == 0 {
                     if !silent.contains(peer.process) { silent.append(peer.process) }
@@ -48,7 +56,7 @@ struct Watch {
                 }
                 continue
             }
-            take(answer, of: peer.process, before)
+            take(answer, of: peer.process, before, &room[peer.process, default: Watch.mostLoops])
         }
     }
 
@@ -60,32 +68,42 @@ struct Watch {
         if peer.ask("measure", until: now() + 1, limit: limit) { asked.append((path, peer)) } else { peers[path] = nil }
     }
 
-    private mutating func take(_ answer: String, of process: Int, _ before: [String: LoopRow]) {
-        let lines = answer.split(separator: "\n").compactMap { JSON($0) }
-        guard lines.first?["time"]?.number != nil else { return }
-        for line in lines.dropFirst() {
-            leftOut = min(leftOut + max(line["left"]?.int ?? 0, 0), 1_000_000_000)
-            guard line["loop"]?.string != nil else { continue }
-            let sample = LoopSample(values: line)
-            let fresh = LoopRow(process: process, sample: sample, before: nil)
-            rows.append(LoopRow(process: process, sample: sample, before: before[fresh.key]))
+    private mutating func leaveOut(_ count: Int) { leftOut = min(leftOut + max(count, 0), 1_000_000_000) }
+
+    /// `room`: how many more loops the process may have.
+    private mutating func take(_ answer: [UInt8], of process: Int, _ before: [LoopRow.Key: LoopRow], _ room: inout Int) {
+        var rest = answer[...]
+        guard let head = rest.popLine().flatMap({ JSON($0) }), head["time"]?.number != nil else { return }
+        var lines = Watch.mostLines
+        while lines > 0, room > 0, let line = rest.popLine() {
+            lines -= 1
+            guard let values = JSON(line) else {
+                leaveOut(1)
+                continue
+            }
+            leaveOut(values["left"]?.int ?? 0)
+            guard values["loop"]?.string != nil else { continue }
+            room -= 1
+            let sample = LoopSample(values: values)
+            rows.append(LoopRow(process: process, sample: sample, before: before[LoopRow.Key(process, sample)]))
         }
+        leaveOut(rest.lineCount)
     }
 
     /// The dump of one loop.
-    func dump(_ row: LoopRow) -> String {
-        var text: String?
+    func dump(_ row: LoopRow) -> [UInt8] {
+        var text: [UInt8]?
         var inquiry = Inquiry("dump \(row.sample.thread)")
         inquiry.run(wanted: { $0 == row.process }, isEnough: { text != nil }) { if text?.isEmpty ?? true { text = $1 } }
-        return text ?? "The process does not answer.\n"
+        return text ?? Array("The process does not answer.\n".utf8)
     }
 
     private func peer(_ process: Int) -> Peer? { peers.values.first { $0.process == process } }
 
     /// Has a process record a trace (S-OUT-11); whether it does. The connection that is asked each time keeps it.
     func startTrace(_ process: Int) -> Bool {
-        guard let peer = peer(process), peer.ask("trace start", until: now() + 3), let answer = peer.receiveText() else { return false }
-        return answer.split(separator: "\n").first.flatMap { JSON($0) }?["trace"]?.isTrue ?? false
+        guard let peer = peer(process), peer.ask("trace start", until: now() + 3), var answer = peer.receive()?[...] else { return false }
+        return answer.popLine().flatMap { JSON($0) }?["trace"]?.isTrue ?? false
     }
 
     /// Ends it, and gives what came.
