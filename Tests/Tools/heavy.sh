@@ -97,3 +97,39 @@ keys d
 sees '^the end'
 keys q
 sees '0x1'
+
+# The sockets of a process share what it may have: of 100 answers of 450 kB 16 MiB and the end of one.
+cat >"$work/sockets.py" <<'SOCKETS'
+import os, select, socket, threading
+folder = os.environ["XDG_RUNTIME_DIR"] + "/runloop"
+def talk(connection):
+    try:
+        while connection.recv(100):
+            for _ in range(9):
+                connection.send(b"+" + b"x" * 50000)
+            connection.send(b".\nanswer\n")
+    except OSError:
+        pass
+listeners = []
+for number in range(1000, 1100):
+    with open(f"{folder}/{number:032x}.lock", "w") as file:
+        file.write(f"RunLoop.shared.{number}")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(f"{folder}/{number:032x}.port")
+    listener.listen(10)
+    listeners.append(listener)
+print("ready", flush=True)
+while True:
+    for listener in select.select(listeners, [], [])[0]:
+        threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+SOCKETS
+mkfifo "$work/ready"
+python3 "$work/sockets.py" >"$work/ready" &
+sockets=$!
+pids="$pids $sockets"
+read -r _ <"$work/ready"
+for try in $(seq 20); do
+    timeout 60 "$tools/runloop-dump" "$sockets" >"$work/text" 2>/dev/null && break
+done
+count=$(grep -c '^answer' "$work/text")
+[ "$count" -le 40 ] || fail "$count answers"

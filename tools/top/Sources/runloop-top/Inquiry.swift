@@ -9,6 +9,8 @@ struct Inquiry {
     let request: String
     /// The seconds that each process may still be waited for, if it was; 0 after it gave no whole answer.
     private var timeLeft: [Int: Double] = [:]
+    /// The bytes that all answers of each process may still have.
+    private var bytesLeft: [Int: Int] = [:]
     /// Are receiving, since `begin`.
     private var asked: [Peer] = []
     private var begin = 0.0
@@ -31,7 +33,7 @@ struct Inquiry {
             for path in rest {
                 switch Peer.connect(to: path) {
                 case .made(let peer):
-                    guard wanted(peer.process), left(peer) > 0 else { break }
+                    guard wanted(peer.process), left(peer) > 0, bytes(peer) > 0 else { break }
                     counts[peer.process, default: 0] += 1
                     if counts[peer.process]! > Inquiry.mostOfProcess { later.append(path) } else { ask(peer) }
                 case .noRoom: full.append(path)
@@ -50,11 +52,12 @@ struct Inquiry {
     }
 
     private func left(_ peer: Peer) -> Double { timeLeft[peer.process, default: 3] }
+    private func bytes(_ peer: Peer) -> Int { bytesLeft[peer.process, default: Peer.longestAnswer] }
 
     private mutating func ask(_ peer: Peer) {
         let left = left(peer)
         // The sockets of one process share what its answers may take.
-        let limit = Peer.longestAnswer / (asked.count { $0.process == peer.process } + 1)
+        let limit = bytes(peer) / (asked.count { $0.process == peer.process } + 1)
         if left > 0 && peer.ask(request, until: begin + left, limit: limit) { asked.append(peer) }
     }
 
@@ -64,7 +67,9 @@ struct Inquiry {
             let start = now()
             let answer = peer.receive()
             timeLeft[peer.process] = answer == nil ? 0 : left(peer) - (now() - start)
-            if let answer { take(peer.process, answer) }
+            guard let answer, case let bytes = bytes(peer), bytes > 0 else { continue }
+            bytesLeft[peer.process] = bytes - answer.count
+            take(peer.process, answer)
         }
         asked = []
         begin = now()
