@@ -133,18 +133,18 @@ class Host:
             result = lib.RLForeignRunDispatch(self._run)
         finally:
             _of_thread.dispatches -= 1
+        if self._run:  # no callback closed it
+            if result:
+                waiting, self._waiting = self._waiting, []
+                for future in waiting:
+                    if not future.done():
+                        future.set_result(Result(result))
+            # So that the next wait is one: the descriptor tells of the rest.
+            lib.RLForeignRunPrepare(self._run)
+        # Last: the program may go on with the event loop.
         if not _of_thread.dispatches and _of_thread.error:
             error, _of_thread.error = _of_thread.error, None
             raise error
-        if not self._run:
-            return  # a callback closed it
-        if result:
-            waiting, self._waiting = self._waiting, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(Result(result))
-        # So that the next wait is one: the descriptor tells of the rest.
-        lib.RLForeignRunPrepare(self._run)
 
     async def finished(self):
         """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed, or is closed before that.

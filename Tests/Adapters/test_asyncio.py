@@ -239,6 +239,31 @@ class Asyncio(unittest.TestCase):
 
                 self.assertRaises(error, main, body)
 
+    def test_an_exit_does_not_lose_the_end_of_a_run(self):
+        """S-FRN-3: whoever waits for the end of a run is told also if the last function ended the event loop, which may go on."""
+        for error in (SystemExit, KeyboardInterrupt):
+            loop = asyncio.new_event_loop()
+            results = []
+
+            def fails(timer):
+                raise error(3)
+
+            async def begin():
+                host = runloop.Host()
+                runloop.Timer(0.001, fails)
+                return host
+
+            async def wait(host):
+                results.append(await asyncio.wait_for(host.finished(), 30))
+
+            host = loop.run_until_complete(begin())
+            waiting = loop.create_task(wait(host))
+            self.assertRaises(error, loop.run_forever)
+            loop.run_until_complete(waiting)
+            self.assertEqual(results, [runloop.Result.FINISHED])
+            host.close()
+            loop.close()
+
     def test_nothing_grows(self):
         """S-FRN-6: neither waits for the end of a run that are given up nor timers of threads that have ended stay."""
 
