@@ -315,3 +315,27 @@ import Testing
 
 /// Runs of the loop, and waits that keep a thread, are for functions that are not asynchronous.
 private func callPlainly(_ function: () -> Void) { function() }
+
+/// An actor whose executor asks its thread for its state, as one does that starts the thread with the first job.
+private actor Worker {
+    let thread = RunLoopThread()
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor {
+        if !thread.isExecuting && !thread.isFinished && !thread.isCancelled { try! thread.start() }
+        return thread.loop.executor.asUnownedSerialExecutor()
+    }
+
+    func work() -> Int { 1 }
+
+    func end() async { await thread.finish() }
+}
+
+extension ThreadStopTests {
+    @Test("An actor whose executor asks the thread for its state can wait for the thread's end: S-THR-3")
+    func lazyExecutor() async {
+        let worker = Worker()
+        #expect(await worker.work() == 1)
+        await worker.end()
+        #expect(worker.thread.isFinished)
+    }
+}

@@ -303,10 +303,12 @@ extension RunLoopThread {
         }
         defer { ForkedChild.forget(number) }
         await RunLoopExecutor.staying(isolation: isolation) {
-            await withCheckedContinuation(isolation: isolation) { continuation in
+            await withCheckedContinuation(isolation: isolation) { (continuation: CheckedContinuation<Void, Never>) in
+                // Made without the lock: the executor of an actor is the program's code, which may ask for the state.
+                let finisher = LoopContinuation(continuation, isolation: isolation)
                 let waits = state.withLock { state in
                     if state.isOver || RLThreadIsFinished(thread) { return false }
-                    state.finishers.append(LoopContinuation(continuation, isolation: isolation))
+                    state.finishers.append(finisher)
                     return true
                 }
                 if !waits { continuation.resume() }
@@ -315,8 +317,9 @@ extension RunLoopThread {
         // What is left are the destructors of the thread, among them all that its loop calls at the end, which may wait for tasks: no thread
         // that tasks need is held up for that.
         await RunLoopExecutor.staying(isolation: isolation) {
-            await withCheckedContinuation(isolation: isolation) { continuation in
-                state.withLock { $0.joiners.append(LoopContinuation(continuation, isolation: isolation)) }
+            await withCheckedContinuation(isolation: isolation) { (continuation: CheckedContinuation<Void, Never>) in
+                let joiner = LoopContinuation(continuation, isolation: isolation)
+                state.withLock { $0.joiners.append(joiner) }
                 let wait: @Sendable () -> Void = {
                     self.join()
                     self.resumeJoiners()
