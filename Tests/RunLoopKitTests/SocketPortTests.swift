@@ -392,4 +392,41 @@ private final class Told: SocketPort, @unchecked Sendable {
         let other = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: packets, protocol: 0, address: local)
         #expect(!other.send(before: .now, components: nil, from: nil, reserved: 0))
     }
+
+    @Test("Of datagrams to a port in two loops each is received once, and whole: S-NSP-1")
+    func datagramsInTwoLoops() throws {
+        let count = scaled(20_000)
+        let path = "/tmp/runloopkit-\(getpid())-\(UInt32.random(in: .min ... .max))"
+        let address = RunLoop.Socket.Address.unix(path)!.bytes
+        let received = Atomic(0)
+        let receiver = Receiver { message in
+            if (message.components?.first as? [UInt8])?.count == Int(message.msgid) { received.add(1, ordering: .relaxed) }
+        }
+        let port = try #require(SocketPort(protocolFamily: AF_UNIX, socketType: Int32(SOCK_DGRAM.rawValue), protocol: 0, address: address))
+        port.setDelegate(receiver)
+        let threads = [RunLoopThread(), RunLoopThread()]
+        for thread in threads {
+            try thread.start()
+            thread.loop.add(port, forMode: .default)
+        }
+        let remote = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: Int32(SOCK_DGRAM.rawValue), protocol: 0, address: address)
+        for index in 0..<count {
+            let size = index % 2 == 0 ? 10 : 3000
+            #expect(remote.send(before: .distantFuture, msgid: size, components: [[UInt8](repeating: 1, count: size)], from: nil, reserved: 0))
+        }
+        // One that is lost never comes.
+        var left = 1000
+        while received.load(ordering: .relaxed) < count, left > 0 {
+            usleep(10_000)
+            left -= 1
+        }
+        #expect(received.load(ordering: .relaxed) == count)
+        port.invalidate()
+        unlink(path)
+        for thread in threads {
+            thread.stop()
+            thread.join()
+        }
+        withExtendedLifetime(receiver) {}
+    }
 }

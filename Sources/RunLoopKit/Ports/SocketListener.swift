@@ -60,6 +60,8 @@ final class SocketListener: @unchecked Sendable {
         /// Nil if the port is closed.
         var handle: Handle?
         var source: RunLoop.Source?
+        /// One of several loops receives a datagram.
+        var isReceivingDatagram = false
         /// Where the sources are, but for those of ``pauses``.
         var places: [RunLoop: ModeSet] = [:]
         /// How many changes of these there were.
@@ -247,8 +249,17 @@ final class SocketListener: @unchecked Sendable {
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
     private func receiveDatagram() {
-        guard let listener = state.withLock({ $0.handle }),
-            let frame = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal), frame.count >= SocketFrame.headerLength,
+        // Of several loops one receives: the length of a datagram is asked for before, and the next one may be longer. The others look again
+        // while there is something left.
+        let claimed = state.withLock { state -> Handle? in
+            if state.isReceivingDatagram { return nil }
+            state.isReceivingDatagram = state.handle != nil
+            return state.handle
+        }
+        guard let listener = claimed else { return }
+        let datagram = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal)
+        state.withLock { $0.isReceivingDatagram = false }
+        guard let frame = datagram, frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
             let message = SocketFrame.decode(msgid: number(frame, 4), frame, from: SocketFrame.headerLength)
         else { return }
