@@ -21,7 +21,7 @@ private func number(of port: SocketPort) -> UInt16 { UInt16(port.address[2]) << 
 
 /// A connection to a port that sends one message a part at a time.
 private final class Peer {
-    private let descriptor: CInt
+    private var descriptor: CInt
     private let message: [UInt8]
     private(set) var sent = 0
 
@@ -54,7 +54,13 @@ private final class Peer {
         return poll(&entry, 1, milliseconds) == 1
     }
 
-    deinit { close(descriptor) }
+    /// As its process would end.
+    func end() {
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
+    }
+
+    deinit { end() }
 }
 
 /// What a listening port keeps of messages that have begun.
@@ -170,6 +176,37 @@ private final class Peer {
             return withExtendedLifetime(receiver) { isClosed }
         }
         #expect(isClosed)
+    }
+
+    @Test("The end of a peer in the middle of its message makes room, also when there is none for what it has not sent: S-NSP-21")
+    func deadWithoutRoom() {
+        let kept = onNewThread { () -> (Int, [Int]) in
+            nonisolated(unsafe) var received: [Int] = []
+            let receiver = Receiver { received.append(($0.components![0] as! [UInt8]).count) }
+            let port = SocketRoomTests.listener(silence: .seconds(1_000_000), receiver)
+            let listener = port.listener!
+            func run(until isEnough: () -> Bool) {
+                while !isEnough() { RunLoop.current.run(mode: .default, for: .milliseconds(10), returnAfterSourceHandled: true) }
+            }
+            let length = 3 * SocketRoomTests.mebibyte, part = SocketRoomTests.mebibyte / 4
+            let (dead, whole, favoured) = (Peer(to: port, length: length), Peer(to: port, length: part + 8000), Peer(to: port, length: length))
+            for (index, peer) in [dead, whole, favoured].enumerated() {
+                run { peer.send(upTo: part); return listener.keptBytes == (index + 1) * part }
+            }
+            listener.limits.all = 0
+            run { favoured.send(upTo: part + 1); return listener.keptBytes == 3 * part + 1 }
+            // The rest of this one's message has come before its end.
+            whole.send()
+            whole.end()
+            dead.end()
+            run { listener.keptBytes == 2 * part + 1 }
+            let early = received.count
+            run { favoured.send(); return received.count == 2 }
+            port.invalidate()
+            return withExtendedLifetime(receiver) { (early, received) }
+        }
+        #expect(kept.0 == 0)
+        #expect(kept.1 == [3 * SocketRoomTests.mebibyte, SocketRoomTests.mebibyte / 4 + 8000])
     }
 
     @Test("A message with too many parts closes its connection, and is not sent: S-NSP-19, S-NSP-21")

@@ -187,6 +187,15 @@ enum SocketCalls {
         return poll(&entry, 1, 0) > 0
     }
 
+    /// Whether the peer of a stream has ended it with less than so many bytes to read.
+    static func isEnding(_ descriptor: CInt, before count: Int) -> Bool {
+        var entry = pollfd(fd: descriptor, events: 0x2000, revents: 0)  // POLLRDHUP
+        // In this order: nothing comes behind the end.
+        guard poll(&entry, 1, 0) > 0 else { return false }
+        var queued: CInt = 0
+        return ioctl(descriptor, UInt(FIONREAD), &queued) == 0 && queued < count
+    }
+
     static func end(_ descriptor: CInt) { _ = close(descriptor) }
 
     /// The same for a socket with peers.

@@ -392,7 +392,8 @@ final class SocketListener: @unchecked Sendable {
             if have + room > limits.free, !SocketCalls.isReadable(connection.handle.descriptor) { return .nothing }
             switch takeRoom(have + room, for: connection) {
             case true?: break
-            case false?: return .full
+            // The end comes after everything else, so nobody has to read on for it.
+            case false?: return SocketCalls.isEnding(connection.handle.descriptor, before: total - have) ? .over : .full
             case nil: return .over
             }
             var result = SocketCalls.ReadResult.nothing
