@@ -57,41 +57,53 @@ extension RunLoop.Socket.Address {
         var all: [CInt] = []
 
         /// Sends bytes with a lingering socket, whose last close is the receiver's, behind others.
-        func send(_ bytes: [UInt8], through descriptor: CInt, behind count: Int = 0) {
+        func send(_ bytes: [UInt8], through descriptor: CInt, behind count: Int = 0, flags: CInt = 0) {
             let (socket, peer) = makeLingeringSocket()
             all.append(peer)
-            let others = (0..<count).map { _ in dup(peer) }
-            let descriptors = others + [socket]
-            let length = MemoryLayout<cmsghdr>.size + 4 * descriptors.count
-            var control = [UInt64](repeating: 0, count: (length + 7) / 8)
-            control.withUnsafeMutableBytes { control in
-                control.storeBytes(of: length, as: Int.self)
-                control.storeBytes(of: SOL_SOCKET, toByteOffset: 8, as: CInt.self)
-                // SCM_RIGHTS
-                control.storeBytes(of: 1, toByteOffset: 12, as: CInt.self)
-                for (index, descriptor) in descriptors.enumerated() {
-                    control.storeBytes(of: descriptor, toByteOffset: 16 + 4 * index, as: CInt.self)
-                }
-            }
-            var bytes = bytes
-            let sent = bytes.withUnsafeMutableBytes { bytes in
-                control.withUnsafeMutableBytes { control in
-                    var portion = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
-                    return withUnsafeMutablePointer(to: &portion) { portion in
-                        var header = msghdr()
-                        header.msg_iov = portion
-                        header.msg_iovlen = 1
-                        header.msg_control = control.baseAddress
-                        header.msg_controllen = numericCast(control.count)
-                        return sendmsg(descriptor, &header, CInt(MSG_NOSIGNAL))
-                    }
-                }
-            }
-            precondition(sent == bytes.count)
-            for descriptor in descriptors { close(descriptor) }
+            PeerDescriptorTests.send(bytes, (0..<count).map { _ in dup(peer) } + [socket], through: descriptor, flags)
+        }
+
+        /// Sends a byte with a local socket that has a lingering one in its queue.
+        func sendQueued(through descriptor: CInt) {
+            var ends: [CInt] = [0, 0]
+            precondition(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+            send([1], through: ends[1])
+            close(ends[1])
+            PeerDescriptorTests.send([1], [ends[0]], through: descriptor)
         }
 
         deinit { for peer in all { close(peer) } }
+    }
+
+    /// Sends bytes with descriptors, which are closed here.
+    private static func send(_ bytes: [UInt8], _ descriptors: [CInt], through socket: CInt, _ flags: CInt = 0) {
+        let length = MemoryLayout<cmsghdr>.size + 4 * descriptors.count
+        var control = [UInt64](repeating: 0, count: (length + 7) / 8)
+        control.withUnsafeMutableBytes { control in
+            control.storeBytes(of: length, as: Int.self)
+            control.storeBytes(of: SOL_SOCKET, toByteOffset: 8, as: CInt.self)
+            // SCM_RIGHTS
+            control.storeBytes(of: 1, toByteOffset: 12, as: CInt.self)
+            for (index, descriptor) in descriptors.enumerated() {
+                control.storeBytes(of: descriptor, toByteOffset: 16 + 4 * index, as: CInt.self)
+            }
+        }
+        var bytes = bytes
+        let sent = bytes.withUnsafeMutableBytes { bytes in
+            control.withUnsafeMutableBytes { control in
+                var portion = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
+                return withUnsafeMutablePointer(to: &portion) { portion in
+                    var header = msghdr()
+                    header.msg_iov = portion
+                    header.msg_iovlen = 1
+                    header.msg_control = control.baseAddress
+                    header.msg_controllen = numericCast(control.count)
+                    return sendmsg(socket, &header, CInt(MSG_NOSIGNAL) | flags)
+                }
+            }
+        }
+        precondition(sent == bytes.count)
+        for descriptor in descriptors { close(descriptor) }
     }
 
     /// Whether none of it waited for the close of a socket. Each of these waits takes ``linger``.
@@ -195,6 +207,178 @@ extension RunLoop.Socket.Address {
         #expect(recv(ends[1], &byte, 1, 0) <= 0)
         close(ends[1])
         await thread.finish()
+        withExtendedLifetime(peers) {}
+    }
+
+    private static func makeStreamPair() -> (CInt, CInt) {
+        var ends: [CInt] = [0, 0]
+        precondition(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
+        return (ends[0], ends[1])
+    }
+
+    /// A local port, on the calling thread's loop, and a connection to it.
+    private static func makePort(_ receiver: Receiver) -> (port: SocketPort, peer: CInt) {
+        let (path, address) = freeAddress()
+        let port = SocketPort(protocolFamily: AF_UNIX, socketType: SocketCalls.stream, protocol: 0, address: address)!
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        let peer = openSocket(SocketCalls.stream)
+        connect(peer, to: address)
+        unlink(path)
+        return (port, peer)
+    }
+
+    /// Sends until the port closes the connection, for what is sent is no message.
+    private static func run(untilClosed peer: CInt) {
+        // A length that no message has.
+        let bytes = [UInt8](repeating: 255, count: 64)
+        while Glibc.send(peer, bytes, bytes.count, CInt(MSG_NOSIGNAL) | CInt(MSG_DONTWAIT)) > 0 {
+            RunLoop.current.run(mode: .default, for: .milliseconds(10), returnAfterSourceHandled: true)
+        }
+    }
+
+    private static func threadCount() -> Int {
+        guard let directory = opendir("/proc/self/task") else { return 0 }
+        defer { closedir(directory) }
+        var count = 0
+        while readdir(directory) != nil { count += 1 }
+        return count
+    }
+
+    /// Files of which the close waits for the kernel, as many as there may be.
+    private static func makeSlowFiles() -> [CInt] {
+        (0..<40).compactMap { _ in
+            let descriptor = inotify_init1(CInt(IN_CLOEXEC))
+            if descriptor < 0 { return nil }
+            inotify_add_watch(descriptor, "/", UInt32(IN_DELETE))
+            return descriptor
+        }
+    }
+
+    @Test("Nor do those that come with an urgent byte, to a port and to a stream, read or not: S-NSP-23")
+    func urgentBytes() async throws {
+        let isPortQuick = onNewThread { () -> Bool in
+            let peers = Peers()
+            let receiver = Receiver { _ in }
+            let (port, peer) = PeerDescriptorTests.makePort(receiver)
+            RunLoop.current.run(mode: .default, for: .zero)
+            peers.send([255], through: peer, flags: CInt(MSG_OOB))
+            let isQuick = PeerDescriptorTests.isQuick { PeerDescriptorTests.run(untilClosed: peer) }
+            port.invalidate()
+            close(peer)
+            return withExtendedLifetime((receiver, peers)) { isQuick }
+        }
+        #expect(isPortQuick)
+        let peers = Peers()
+        let thread = RunLoopThread()
+        try thread.start()
+        let (end, peer) = PeerDescriptorTests.makeStreamPair()
+        let stream = RunLoop.ByteStream(takingOver: end, on: thread.loop)
+        peers.send([1], through: peer, flags: CInt(MSG_OOB))
+        close(peer)
+        let begin = ContinuousClock.now
+        while try await !stream.read().isEmpty {}
+        #expect(ContinuousClock.now - begin < .seconds(Int64(linger) / 2))
+        stream.close()
+        let (unread, other) = PeerDescriptorTests.makeStreamPair()
+        let closed = RunLoop.ByteStream(takingOver: unread, on: thread.loop)
+        peers.send([1], through: other, flags: CInt(MSG_OOB))
+        close(other)
+        #expect(PeerDescriptorTests.isQuick { closed.close() })
+        await thread.finish()
+        withExtendedLifetime(peers) {}
+    }
+
+    @Test("A socket with a lingering one in its queue costs no thread for as long as that lingers: S-NSP-23")
+    func threads() {
+        let grew = onNewThread { () -> Int in
+            let peers = Peers()
+            let receiver = Receiver { _ in }
+            let (port, peer) = PeerDescriptorTests.makePort(receiver)
+            let before = PeerDescriptorTests.threadCount()
+            for _ in 0..<60 {
+                peers.sendQueued(through: peer)
+                RunLoop.current.run(mode: .default, for: .zero)
+            }
+            PeerDescriptorTests.run(untilClosed: peer)
+            // Threads of other tests end and begin meanwhile.
+            var grew = PeerDescriptorTests.threadCount() - before
+            for _ in 0..<400 where grew > 30 {
+                usleep(10_000)
+                grew = PeerDescriptorTests.threadCount() - before
+            }
+            port.invalidate()
+            close(peer)
+            return withExtendedLifetime((receiver, peers)) { grew }
+        }
+        #expect(grew <= 30)
+    }
+
+    @Test("What is no socket is closed apart as well, though its close takes time: S-NSP-23")
+    func slowFiles() {
+        let isQuick = onNewThread { () -> Bool in
+            let receiver = Receiver { _ in }
+            let (port, peer) = PeerDescriptorTests.makePort(receiver)
+            RunLoop.current.run(mode: .default, for: .zero)
+            // The machine is busy with others; on the loop's thread none would be quick.
+            var isQuick = false
+            for _ in 0..<6 where !isQuick {
+                let own = PeerDescriptorTests.makeSlowFiles(), sent = PeerDescriptorTests.makeSlowFiles()
+                let begin = ContinuousClock.now
+                for descriptor in own { close(descriptor) }
+                let time = ContinuousClock.now - begin
+                PeerDescriptorTests.send([0], sent, through: peer)
+                let second = ContinuousClock.now
+                RunLoop.current.run(mode: .default, for: .zero)
+                isQuick = ContinuousClock.now - second < time / 3 || own.count < 40 || sent.count < 40
+            }
+            port.invalidate()
+            close(peer)
+            return withExtendedLifetime(receiver) { isQuick }
+        }
+        #expect(isQuick)
+    }
+
+    @Test(
+        "The address of a local port is free, and refuses messages, as soon as the port is invalid: S-NSP-8, S-NSP-23",
+        arguments: [SocketCalls.stream, SocketCalls.datagram])
+    func freedAddress(type: CInt) {
+        let (taken, sent) = onNewThread { () -> (Int, Int) in
+            // Without a file; the first byte of the name is zero.
+            let name = [UInt8]("rl\(getpid())\(UInt32.random(in: .min ... .max))".utf8)
+            let address = [UInt8(AF_UNIX), 0, 0] + name
+            var (taken, sent) = (0, 0)
+            for _ in 0..<200 {
+                guard let port = SocketPort(protocolFamily: AF_UNIX, socketType: type, protocol: 0, address: address) else {
+                    taken += 1
+                    continue
+                }
+                RunLoop.current.add(port, forMode: .default)
+                RunLoop.current.run(mode: .default, for: .zero)
+                port.invalidate()
+                RunLoop.current.run(mode: .default, for: .zero)
+                let remote = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: type, protocol: 0, address: address)
+                if remote.send(before: .now, components: nil, from: nil, reserved: 0) { sent += 1 }
+                remote.invalidate()
+            }
+            return (taken, sent)
+        }
+        #expect(taken == 0)
+        #expect(sent == 0)
+    }
+
+    @Test("The end of a sequence of connections does not wait for what the peers of those left have sent: S-NSP-23")
+    func sequences() throws {
+        let peers = Peers()
+        let (path, _) = PeerDescriptorTests.freeAddress()
+        let address = RunLoop.Socket.Address.unix(path)!
+        let sequence = try RunLoop.main.connections(at: address)
+        let peer = PeerDescriptorTests.openSocket(SocketCalls.stream)
+        connect(peer, to: address.bytes)
+        unlink(path)
+        peers.send([1], through: peer)
+        #expect(PeerDescriptorTests.isQuick { sequence.finish() })
+        close(peer)
         withExtendedLifetime(peers) {}
     }
 }

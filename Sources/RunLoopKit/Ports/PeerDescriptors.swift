@@ -7,16 +7,24 @@ internal import Musl
 
 /// Descriptors that come through local sockets although nobody wants them.
 ///
-/// The kernel closes those for which a call that receives has no room, and those in the queue of a socket when that is closed, in that call.
-/// The last close of a socket may wait, for as long as its SO_LINGER says, for a peer that reads nothing, and whoever sends a descriptor may
-/// leave the last close to the receiver. So there is room for all, and each close that may be the last one of such a socket is made by a
-/// thread of its own. What the process has no number for is closed by the kernel all the same.
+/// The kernel closes those for which a call that receives has no room, those that come with a byte that the call leaves out, and those in the
+/// queue of a socket when that is closed, in that call. The last close of a file may wait: of a socket, for as long as its SO_LINGER says, for
+/// a peer that reads nothing, of a file that the peer itself serves until that answers. Whoever sends a descriptor may leave the last close to
+/// the receiver. So there is room for all, no byte is left out, and the closes are made by other threads (``DescriptorCloser``). What the
+/// process has no number for is closed by the kernel all the same.
 enum PeerDescriptors {
     /// Enough for 253 descriptors, which a message has at most (unix(7)), and for what options of the socket add.
     private static var room: Int { 2048 }
 
     /// Whether descriptors come through a socket.
     static func canCome(through descriptor: CInt) -> Bool { option(SO_DOMAIN, of: descriptor) == AF_UNIX }
+
+    /// Has urgent bytes come in their order, as the others do: recvmsg(2) steps over them otherwise and drops what came with them. Called before
+    /// the first byte is received.
+    static func prepare(_ descriptor: CInt) {
+        var yes: CInt = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_OOBINLINE, &yes, socklen_t(MemoryLayout<CInt>.size))
+    }
 
     /// As recv(2), with the error if there is one, and the descriptors, which the caller gives to ``close(_:)``.
     static func receive(
@@ -65,48 +73,34 @@ enum PeerDescriptors {
     /// Closes descriptors that came, none of which makes the calling thread wait.
     static func close(_ descriptors: [CInt]) {
         if descriptors.isEmpty { return }
-        // A peer may let a socket linger, or queue others in it, until the moment of its close.
+        // A peer may let a socket linger, or queue others in it, until the moment of its close. A file is not looked at: its file system may wait.
         let sockets = descriptors.filter(SocketCalls.isSocket)
-        for descriptor in descriptors where !sockets.contains(descriptor) { SocketCalls.end(descriptor) }
-        if sockets.isEmpty { return }
-        let end: @Sendable () -> Void = {
-            for descriptor in sockets {
-                SocketCalls.switchLingerOff(descriptor)
-                SocketCalls.end(descriptor)
-            }
-        }
-        if !RunLoop.performInBackground(end) { end() }
+        DescriptorCloser.add(sockets: sockets, files: descriptors.filter { !sockets.contains($0) })
     }
 
-    /// Closes a local socket, in whose queue such descriptors may be. The number is free at once.
+    /// Closes a local socket, in whose queue such descriptors may be. The number is free at once, and if nothing is in the queue and the socket
+    /// has an address, that too.
     static func closeSocket(_ descriptor: CInt) {
-        if isAtEnd(descriptor) { return SocketCalls.end(descriptor) }
+        if isAtEnd(descriptor) || isIdleReceiver(descriptor) { return SocketCalls.end(descriptor) }
         let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
         if duplicate >= 0 { SocketCalls.end(descriptor) }
-        let last = duplicate >= 0 ? duplicate : descriptor
-        // The thread does not exist in a child that is forked before it has closed the socket.
-        let isClosedInChild = Locked(false)
-        let number = ForkedChild.atBeginning {
-            // Once: in a child of the child the number may be somebody else's.
-            let isClosed = isClosedInChild.withLock { isClosed in
-                defer { isClosed = true }
-                return isClosed
-            }
-            if !isClosed { closeSocket(last) }
-        }
-        let end: @Sendable () -> Void = {
-            // In this order: a number that is free is somebody else's.
-            ForkedChild.forget(number)
-            SocketCalls.end(last)
-        }
-        if !RunLoop.performInBackground(end) { end() }
+        DescriptorCloser.add(sockets: [duplicate >= 0 ? duplicate : descriptor], files: [])
     }
 
-    /// Whether nothing is in the queue of a socket, and nothing can come. Of other types than streams there may be messages without bytes.
+    /// Whether nothing is in the queue of a stream, and nothing can come: its peer has ended, or it has never had one.
     private static func isAtEnd(_ descriptor: CInt) -> Bool {
+        if option(SO_TYPE, of: descriptor) != SocketCalls.stream || option(SO_ACCEPTCONN, of: descriptor) != 0 { return false }
         var byte: UInt8 = 0
-        return option(SO_TYPE, of: descriptor) == SocketCalls.stream
-            && recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) == 0
+        if recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) == 0 { return true }
+        var address = sockaddr()
+        var size = socklen_t(MemoryLayout<sockaddr>.size)
+        return getpeername(descriptor, &address, &size) != 0 && errno == ENOTCONN
+    }
+
+    /// Whether a socket that others reach at its address, which listens or is for datagrams, has nothing in its queue.
+    private static func isIdleReceiver(_ descriptor: CInt) -> Bool {
+        (option(SO_ACCEPTCONN, of: descriptor) == 1 || option(SO_TYPE, of: descriptor) == SocketCalls.datagram)
+            && !SocketCalls.isReadable(descriptor)
     }
 
     private static func option(_ name: CInt, of descriptor: CInt) -> CInt? {

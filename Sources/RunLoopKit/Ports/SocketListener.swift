@@ -17,6 +17,7 @@ final class SocketListener: @unchecked Sendable {
         init(_ descriptor: CInt) {
             self.descriptor = descriptor
             isLocal = PeerDescriptors.canCome(through: descriptor)
+            if isLocal { PeerDescriptors.prepare(descriptor) }
         }
 
         deinit { SocketCalls.end(descriptor, isLocal: isLocal) }

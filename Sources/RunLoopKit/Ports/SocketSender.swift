@@ -64,6 +64,7 @@ final class SocketSender: @unchecked Sendable {
             if descriptor < 0 {
                 let made = SocketCalls.make(signature)
                 guard made >= 0 else { return false }
+                if isLocal { PeerDescriptors.prepare(made) }
                 guard SocketCalls.startConnection(made, to: signature.address, until: limit) else {
                     SocketCalls.end(made, isLocal: isLocal)
                     return false

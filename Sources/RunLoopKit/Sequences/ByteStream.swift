@@ -18,7 +18,7 @@ extension RunLoop {
     /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
     /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
     ///
-    /// Descriptors that come through a local socket are closed, and hold nobody up (S-NSP-23).
+    /// Descriptors that come through a local socket are closed, and hold nobody up (S-NSP-23). Urgent bytes of one are read in their order.
     ///
     /// - Threads: any; the loop has to be run by its thread. One task at a time may read, and one may write; any may finish and close.
     /// - Foundation, CF: `CFStream`, which is not part of this library.
@@ -59,6 +59,7 @@ extension RunLoop {
             if flags >= 0 && flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
             state = Locked(State(descriptor: descriptor))
             isLocal = PeerDescriptors.canCome(through: descriptor)
+            if isLocal { PeerDescriptors.prepare(descriptor) }
             self.loop = loop
             self.mode = mode
             input = DescriptorWatch(loop, descriptor, .read, mode)

@@ -86,7 +86,8 @@ public struct ConnectionSequence: AsyncSequence, Sendable {
     /// Where the socket listens; nil when the sequence is over.
     public var address: RunLoop.Socket.Address? { listener.address }
 
-    /// Ends the sequence: the socket is closed, and the system refuses further connections. A second call does nothing.
+    /// Ends the sequence: the socket is closed, and the system refuses further connections; with connections that nobody has accepted, a local
+    /// one a moment later (S-NSP-23). A second call does nothing.
     ///
     /// - Threads: any.
     public func finish() { listener.end() }
@@ -141,7 +142,7 @@ private final class ConnectionListener: Sendable {
             defer { descriptor = -1 }
             return descriptor
         }
-        if descriptor >= 0 { close(descriptor) }
+        if descriptor >= 0 { SocketCalls.end(descriptor, isLocal: PeerDescriptors.canCome(through: descriptor)) }
     }
 
     var address: RunLoop.Socket.Address? {

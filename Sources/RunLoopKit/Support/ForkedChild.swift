@@ -92,6 +92,7 @@ enum ForkedChild {
         MachChannel.prepare()
         MessagePort.prepare()
         SocketSender.prepare()
+        DescriptorCloser.prepare()
         NotificationQueue.prepare()
         Thread.prepare()
         FileLockThread.prepare()
