@@ -89,9 +89,12 @@ RL_EXPORT RLAbsoluteTime RLClockGetTime(RLClockRef RL_NULLABLE clock);
  * clock: NULL does nothing. seconds: above 504911232 (16 years) they count as that; NaN, 0 and less
  *     move nothing, and what is already due is done.
  * The calling thread's loop, if it has the clock and is not running, is run in kRLDefaultMode until
- * it has reached the clock's time, again after a stop, and then for as long as there is something
- * to do at that time: it is left after 1000 passes there, or runs without progress. Other loops
- * that run are notified; the call returns when each of them waits again or has stopped running.
+ * it has come to where this thread has moved the clock, again after a stop, and then for as long as
+ * there is something to do at that time: it is left after 1000 passes there, or runs without
+ * progress. Other loops that run are notified; the call returns when all of them wait at one moment
+ * or have stopped running. If the clock is automatic it may have gone on since. Moves of other
+ * threads during the call do not draw it out. A descriptor that becomes ready meanwhile may be
+ * reported later.
  * In a callback of one of its loops the clock is moved, and that loop follows when the callback has
  * returned.
  * A clock goes no further than 126 years after the start of the machine.

@@ -24,6 +24,7 @@
  * stream invalidates it too. Invalidate a socket before other code closes its descriptor.
  * RLSocketSetAddress makes the address of a stream socket reusable: a server can be started again
  * while connections of the former one linger.
+ * Urgent bytes of a Unix stream are read in their place: the object sets SO_OOBINLINE on it.
  * For servers there are calls that never wait, queues and options: socketio.h.
  * Rules: Docs/semantics.md, section 15.
  */
