@@ -79,6 +79,7 @@ static bool take_lock(int file) {
     /* The first three are where a program without some of them writes. */
     if (high < 0 && file < 3) high = rl_dup_above(file, 3);
     const bool is_known = rl_identify(file, &lock.device, &lock.inode) == 0;
+    if (!is_known) lock.inode = 0;
     lock.descriptor = high >= 0 ? high : file;
     if (high >= 0) rl_sys_close(file);
     return is_known && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0;
@@ -89,8 +90,8 @@ void rl_trace_unlock(bool in_child) {
     uint64_t device, inode;
     int file = lock.descriptor;
     lock.descriptor = -1;
-    /* What a filter forbids to ask counts as the library's. */
-    if (file < 0 || (rl_identify(file, &device, &inode) == 0 && (device != lock.device || inode != lock.inode))) return;
+    /* What a filter forbids to ask counts as the library's. Then the number of the file is 0. */
+    if (file < 0 || (lock.inode && rl_identify(file, &device, &inode) == 0 && (device != lock.device || inode != lock.inode))) return;
     /* A thread that is about to end may have a copy for a moment. The lock is the parent's, too. */
     if (!in_child) fcntl(file, F_OFD_SETLK, &whole);
     rl_sys_close(file);

@@ -110,10 +110,8 @@ struct Sharing: ~Copyable {
                 _ = listen(service.pointee.claim.listener, SharingService.backlog)
                 service.pointee.cookie = rl_socket_cookie(service.pointee.claim.listener)
                 return nil
-            // Something else may be in some places; where nothing can be made all fail.
-            case .failed(let other):
-                if slot >= 16 { return other }
-                problem = other
+            // Something else may be in some places.
+            case .failed(let other): problem = other
             case .taken: continue
             }
         }
