@@ -569,7 +569,6 @@ static void signal_both_loops(Probe *self) {
 static void run_with_both(LoopThread *self) {
     static Probe first = {.action = signal_both_loops}, second = {.action = wait_in_callback};
     ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
-    RLAddSource(RLGetCurrent(), of_both.source, kRLDefaultMode);
     if (self->data) add_timer(&first, begin_of_both + 10, 0, kRLDefaultMode);
     else add_timer(&second, begin_of_both + 5, 0, kRLDefaultMode);
     expect_run(kRLDefaultMode, 1000, false, Stopped);
@@ -588,6 +587,8 @@ RL_TEST(a_loop_that_is_behind_shares_the_period, "S-LIM-1 S-LIM-4", "A source th
     loop_thread_start(&behind, run_with_both, NULL);
     wait_until_waiting(ahead.loop);
     wait_until_waiting(behind.loop);
+    RLAddSource(ahead.loop, of_both.source, kRLDefaultMode);
+    RLAddSource(behind.loop, of_both.source, kRLDefaultMode);
     Thread *mover = thread_start(advance_by_ten, NULL);
     gate_wait(&is_in_callback);
     wait_until_count(&of_both.calls, 1);
@@ -597,11 +598,11 @@ RL_TEST(a_loop_that_is_behind_shares_the_period, "S-LIM-1 S-LIM-4", "A source th
     ck_assert_int_eq(count_of(&of_both.calls), 1);
     advance(20);
     ck_assert_int_eq(count_of(&of_both.calls), 2);
+    RLSourceInvalidate(of_both.source);
     RLStop(ahead.loop);
     RLStop(behind.loop);
     thread_join(ahead.thread);
     thread_join(behind.thread);
-    RLSourceInvalidate(of_both.source);
     RLRelease(of_both.source);
     RLRelease(clock_of_loop);
 }
