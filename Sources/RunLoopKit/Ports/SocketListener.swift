@@ -61,8 +61,8 @@ final class SocketListener: @unchecked Sendable {
         /// Nil if the port is closed.
         var handle: Handle?
         var source: RunLoop.Source?
-        /// One of several loops receives a datagram.
-        var isReceivingDatagram = false
+        /// One of several loops receives a datagram: the generation of its process, since a child of `fork` may not have that thread.
+        var datagramReader: UInt?
         /// Where the sources are, but for those of ``pauses``.
         var places: [RunLoop: ModeSet] = [:]
         /// How many changes of these there were.
@@ -253,13 +253,13 @@ final class SocketListener: @unchecked Sendable {
         // Of several loops one receives: the length of a datagram is asked for before, and the next one may be longer. The others look again
         // while there is something left.
         let claimed = state.withLock { state -> Handle? in
-            if state.isReceivingDatagram { return nil }
-            state.isReceivingDatagram = state.handle != nil
-            return state.handle
+            guard let handle = state.handle, state.datagramReader != ForkedChild.generation else { return nil }
+            state.datagramReader = ForkedChild.generation
+            return handle
         }
         guard let listener = claimed else { return }
         let datagram = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal)
-        state.withLock { $0.isReceivingDatagram = false }
+        state.withLock { $0.datagramReader = nil }
         guard let frame = datagram, frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
             let message = SocketFrame.decode(msgid: number(frame, 4), frame, from: SocketFrame.headerLength)
