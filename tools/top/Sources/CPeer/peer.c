@@ -14,14 +14,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The most threads at a time. Processes that keep some waiting each time they are asked come to an end with this. */
-enum { MOST_THREADS = 1000, PART = 65536, STACK = 256 << 10 };
-static atomic_int threads;
+/* The most threads at a time, of all processes and for one of them. One that keeps some waiting each time it is asked comes to an end with this, and
+ * takes none from the others. */
+enum { MOST_THREADS = 1000, MOST_OF_PROCESS = 64, PART = 65536, STACK = 256 << 10 };
+static pthread_mutex_t thread_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by `thread_lock`: the process of each thread, in any order. */
+static int threads[MOST_THREADS];
+static int thread_count;
+/* Guarded by `thread_lock`: to be closed by the next thread of the process that has nothing else to do. */
+static peer_connection *left_open;
 
 struct peer_connection {
-    int descriptor;
+    int descriptor, process;
     /* The owner, and a thread that receives. */
     atomic_int references;
+    peer_connection *next;
 };
 
 struct peer_answer {
@@ -45,12 +52,50 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* The program's signals are for its first thread, which reads keys. */
-static bool start(void *(*body)(void *), void *argument) {
-    if (atomic_fetch_add(&threads, 1) >= MOST_THREADS) {
-        atomic_fetch_sub(&threads, 1);
-        return false;
+static bool take_place(int process) {
+    int count = 0;
+    pthread_mutex_lock(&thread_lock);
+    for (int place = 0; place < thread_count; place++) count += threads[place] == process;
+    const bool has_place = thread_count < MOST_THREADS && count < MOST_OF_PROCESS;
+    if (has_place) threads[thread_count++] = process;
+    pthread_mutex_unlock(&thread_lock);
+    return has_place;
+}
+
+int peer_connections_kept(int process) {
+    int count = 0;
+    pthread_mutex_lock(&thread_lock);
+    for (int place = 0; place < thread_count; place++) count += threads[place] == process;
+    for (const peer_connection *each = left_open; each; each = each->next) count += each->process == process;
+    pthread_mutex_unlock(&thread_lock);
+    return count;
+}
+
+/* With `thread_lock` held. */
+static void give_up_place(int process) {
+    int place = 0;
+    while (threads[place] != process) place++;
+    threads[place] = threads[--thread_count];
+}
+
+/* Leaves it, but not while a connection of the process is to be closed. */
+static peer_connection *leave_place(int process) {
+    pthread_mutex_lock(&thread_lock);
+    peer_connection **link = &left_open, *next;
+    while (*link && (*link)->process != process) link = &(*link)->next;
+    next = *link;
+    if (next) {
+        *link = next->next;
+    } else {
+        give_up_place(process);
     }
+    pthread_mutex_unlock(&thread_lock);
+    return next;
+}
+
+/* The program's signals are for its first thread, which reads keys. The thread leaves its place itself. */
+static bool start(int process, void *(*body)(void *), void *argument) {
+    if (!take_place(process)) return false;
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
@@ -62,13 +107,17 @@ static bool start(void *(*body)(void *), void *argument) {
     const bool starts = pthread_create(&thread, &attributes, body, argument) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (!starts) atomic_fetch_sub(&threads, 1);
+    if (!starts) {
+        pthread_mutex_lock(&thread_lock);
+        give_up_place(process);
+        pthread_mutex_unlock(&thread_lock);
+    }
     return starts;
 }
 
-peer_connection *peer_connection_make(int descriptor) {
+peer_connection *peer_connection_make(int descriptor, int process) {
     peer_connection *self = malloc(sizeof *self);
-    if (self) *self = (peer_connection){descriptor, 1};
+    if (self) *self = (peer_connection){descriptor, process, 1, NULL};
     return self;
 }
 
@@ -76,17 +125,37 @@ int peer_connection_descriptor(const peer_connection *self) { return self->descr
 
 static bool is_last_release(peer_connection *self) { return atomic_fetch_sub(&self->references, 1) == 1; }
 
+/* And those of the process that wait for that. */
 static void *close_connection(void *argument) {
     peer_connection *self = argument;
-    close(self->descriptor);
-    free(self);
-    atomic_fetch_sub(&threads, 1);
+    const int process = self->process;
+    do {
+        close(self->descriptor);
+        free(self);
+    } while ((self = leave_place(process)));
     return NULL;
 }
 
-/* Without a thread the connection stays open until the end of the program. */
+/* Of an end that no longer receives nothing can come into the queue. */
+static bool is_empty(const peer_connection *self) {
+    char byte;
+    shutdown(self->descriptor, SHUT_RDWR);
+    return recv(self->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+}
+
+/* With something in its queue and without a thread the connection stays open until another one of the process ends, or the program. */
 void peer_connection_release(peer_connection *self) {
-    if (is_last_release(self) && !start(close_connection, self)) free(self);
+    if (!is_last_release(self)) return;
+    if (is_empty(self)) {
+        close(self->descriptor);
+        free(self);
+        return;
+    }
+    if (start(self->process, close_connection, self)) return;
+    pthread_mutex_lock(&thread_lock);
+    self->next = left_open;
+    left_open = self;
+    pthread_mutex_unlock(&thread_lock);
 }
 
 static bool keep(peer_answer *self, const char *bytes, size_t count) {
@@ -128,9 +197,9 @@ static void *receive(void *argument) {
     pthread_cond_signal(&self->change);
     pthread_mutex_unlock(&self->lock);
     if (is_left) free_answer(self);
-    if (is_last_release(connection)) return close_connection(connection);
-    atomic_fetch_sub(&threads, 1);
-    return NULL;
+    const int process = connection->process;
+    if (!is_last_release(connection)) connection = leave_place(process);
+    return connection ? close_connection(connection) : NULL;
 }
 
 peer_answer *peer_answer_begin(peer_connection *connection, double end, size_t limit) {
@@ -149,7 +218,7 @@ peer_answer *peer_answer_begin(peer_connection *connection, double end, size_t l
     pthread_cond_init(&self->change, &attributes);
     pthread_condattr_destroy(&attributes);
     atomic_fetch_add(&connection->references, 1);
-    if (start(receive, self)) return self;
+    if (start(connection->process, receive, self)) return self;
     atomic_fetch_sub(&connection->references, 1);
     free_answer(self);
     return NULL;

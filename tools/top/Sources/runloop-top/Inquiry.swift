@@ -34,8 +34,8 @@ struct Inquiry {
                 switch Peer.connect(to: path) {
                 case .made(let peer):
                     guard wanted(peer.process), left(peer) > 0, bytes(peer) > 0 else { break }
-                    counts[peer.process, default: 0] += 1
-                    if counts[peer.process]! > Inquiry.mostOfProcess { later.append(path) } else { ask(peer) }
+                    counts[peer.account, default: 0] += 1
+                    if counts[peer.account]! > Inquiry.mostOfProcess { later.append(path) } else { ask(peer) }
                 case .noRoom: full.append(path)
                 case .nothing: break
                 }
@@ -51,13 +51,13 @@ struct Inquiry {
         receive(take)
     }
 
-    private func left(_ peer: Peer) -> Double { timeLeft[peer.process, default: 3] }
-    private func bytes(_ peer: Peer) -> Int { bytesLeft[peer.process, default: Peer.longestAnswer] }
+    private func left(_ peer: Peer) -> Double { timeLeft[peer.account, default: 3] }
+    private func bytes(_ peer: Peer) -> Int { bytesLeft[peer.account, default: Peer.longestAnswer] }
 
     private mutating func ask(_ peer: Peer) {
         let left = left(peer)
         // The sockets of one process share what its answers may take.
-        let limit = bytes(peer) / (asked.count { $0.process == peer.process } + 1)
+        let limit = bytes(peer) / (asked.count { $0.account == peer.account } + 1)
         if left > 0 && peer.ask(request, until: begin + left, limit: limit) { asked.append(peer) }
     }
 
@@ -66,9 +66,9 @@ struct Inquiry {
         for peer in asked {
             let start = now()
             let answer = peer.receive()
-            timeLeft[peer.process] = answer == nil ? 0 : left(peer) - (now() - start)
+            timeLeft[peer.account] = answer == nil ? 0 : left(peer) - (now() - start)
             guard let answer, case let bytes = bytes(peer), bytes > 0 else { continue }
-            bytesLeft[peer.process] = bytes - answer.count
+            bytesLeft[peer.account] = bytes - answer.count
             take(peer.process, answer)
         }
         asked = []

@@ -6,12 +6,17 @@ import Glibc
 /// harm: every wait has an end, and every answer a limit.
 final class Peer {
     let process: Int
+    /// What it may cost is counted by this: the process, or of processes of another namespace, which have no number here, each connection by itself.
+    let account: Int
     private let connection: OpaquePointer
     private var answer: OpaquePointer?
     /// An answer did not come whole: the rest of it would come in the place of the next.
     private var isLost = false
     /// Of bytes, and a part.
     static var longestAnswer: Int { 16 << 20 }
+
+    /// Whether the process makes so many threads wait that no more of its sockets should be asked.
+    var isStuck: Bool { peer_connections_kept(Int32(truncatingIfNeeded: account)) >= 64 }
 
     /// What comes of a try to connect, which waits for nothing.
     enum Attempt {
@@ -37,17 +42,19 @@ final class Peer {
         }
         // unix(7) has no connection under way: EAGAIN says that nothing was begun.
         let isFull = result != 0 && errno == EAGAIN
-        guard result == 0, let connection = peer_connection_make(descriptor) else {
+        var owner = (pid: pid_t(0), uid: uid_t.max, gid: gid_t.max)
+        var size = socklen_t(MemoryLayout.size(ofValue: owner))
+        getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size)
+        let account = owner.pid > 0 ? owner.pid : -1 - descriptor
+        guard result == 0, let connection = peer_connection_make(descriptor, account) else {
             close(descriptor)
             return isFull ? .noRoom : .nothing
         }
-        var owner = (pid: pid_t(0), uid: uid_t(0), gid: gid_t(0))
-        var size = socklen_t(MemoryLayout.size(ofValue: owner))
-        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0, owner.uid == geteuid() else {
+        guard owner.uid == geteuid() else {
             peer_connection_release(connection)
             return .nothing
         }
-        return .made(Peer(process: Int(owner.pid), connection: connection))
+        return .made(Peer(process: Int(owner.pid), account: Int(account), connection: connection))
     }
 
     /// Tries sockets that had no room again, all of them until one instant, and hands over what is made, each at once.
@@ -66,8 +73,9 @@ final class Peer {
         }
     }
 
-    private init(process: Int, connection: OpaquePointer) {
+    private init(process: Int, account: Int, connection: OpaquePointer) {
         self.process = process
+        self.account = account
         self.connection = connection
     }
 

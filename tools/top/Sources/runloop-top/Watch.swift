@@ -56,15 +56,15 @@ struct Watch {
                 }
                 continue
             }
-            take(answer, of: peer.process, before, &room[peer.process, default: Watch.mostLoops])
+            take(answer, of: peer.process, before, &room[peer.account, default: Watch.mostLoops])
         }
     }
 
-    private func isWanted(_ peer: Peer) -> Bool { processes.isEmpty || processes.contains(peer.process) }
+    private func isWanted(_ peer: Peer) -> Bool { !peer.isStuck && (processes.isEmpty || processes.contains(peer.process)) }
 
     private mutating func ask(_ path: String, _ peer: Peer, _ asked: inout [(String, Peer)]) {
         // The sockets of one process share what its answers may take.
-        let limit = Peer.longestAnswer / (asked.count { $0.1.process == peer.process } + 1)
+        let limit = Peer.longestAnswer / (asked.count { $0.1.account == peer.account } + 1)
         if peer.ask("measure", until: now() + 1, limit: limit) { asked.append((path, peer)) } else { peers[path] = nil }
     }
 

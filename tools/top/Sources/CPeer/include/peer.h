@@ -9,11 +9,14 @@
 
 typedef struct peer_connection peer_connection;
 
-/* Owns the descriptor of a connected socket of kind SOCK_SEQPACKET. NULL: no memory, and the descriptor stays the caller's. */
-peer_connection *peer_connection_make(int descriptor);
+/* Owns the descriptor of a connected socket of kind SOCK_SEQPACKET. Each number of a process has a number of threads at most. NULL: no memory, and
+ * the descriptor stays the caller's. */
+peer_connection *peer_connection_make(int descriptor, int process);
 int peer_connection_descriptor(const peer_connection *connection);
-/* Closes it as soon as nothing is received from it, and does not wait for that. */
+/* Closes it as soon as nothing is received from it, and does not wait for that. No thread is needed where nothing has come. */
 void peer_connection_release(peer_connection *connection);
+/* How many threads are with a process, and connections to it wait to be closed. Who keeps many so is better not connected to. */
+int peer_connections_kept(int process);
 
 /* An answer: datagrams of which the first byte is '+', or '.' in the last one. */
 typedef struct peer_answer peer_answer;
