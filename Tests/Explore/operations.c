@@ -1113,13 +1113,17 @@ static void do_due(struct call *call) {
 }
 static void do_suspend(struct call *call) { RLClockSuspend((RLClockRef)object_of(call), call->number); }
 static void do_delay(struct call *call) { RLTimerSetNextFireDelay((RLTimerRef)object_of(call), call->number); }
-static void do_advance_to_next(struct call *call) { RLClockAdvanceToNext((RLClockRef)object_of(call)); }
+/* With a loop: that waits for an instant, if it waits before and after. */
+static void do_advance_to_next(struct call *call) {
+    const bool waits = call->actor && RLIsWaiting(loop_of(call));
+    if (!RLClockAdvanceToNext((RLClockRef)object_of(call)) && waits && RLIsWaiting(loop_of(call))) fail("no loop waits for an instant");
+}
 static void do_automatic(struct call *call) { RLClockSetAutomatic((RLClockRef)object_of(call), true); }
 
 static const struct operation operations[] = {
     {"setclock", "RLSetClock", do_set_clock, true},
     {"advance", "RLClockAdvance", do_advance, false},
-    {"tonext", "RLClockAdvanceToNext", do_advance_to_next, false},
+    {"tonext", "RLClockAdvanceToNext RLIsWaiting", do_advance_to_next, false},
     {"automatic", "RLClockSetAutomatic", do_automatic, false},
     {"setwall", "RLClockSetWallTime", do_set_wall, false},
     {"shows", "RLClockGetTime", do_shows, false},

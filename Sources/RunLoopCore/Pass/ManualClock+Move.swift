@@ -12,6 +12,9 @@ extension ManualClock {
         var own: RunLoopPointer?
         /// From `moves`, when the call began.
         var number: Int64
+
+        /// Whether it returns only when the loop sleeps.
+        func waits(for loop: RunLoopPointer) -> Bool { own == nil || loop.pointee.lastMove.load(ordering: .sequentiallyConsistent) < number }
     }
 }
 
@@ -28,21 +31,27 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func advanceToNext() -> Bool {
         let call = begin()
         defer { end(call) }
-        if waitForOthers(call) {
-            go(to: time, call)
+        while true {
+            if waitForOthers(call) {
+                go(to: time, call)
+                return true
+            }
+            var next = Clock.never, allSleep = true
+            forEachLoop { loop in
+                if loop.isCurrent {
+                    next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(by: self) : loop.nextInstantOfDefaultMode)
+                } else if let instant = loop.nextInstantOfWait(by: self) {
+                    next = Swift.min(next, instant)
+                } else if call.waits(for: loop) {
+                    allSleep = false
+                }
+            }
+            // Or another thread has woken one since: what it has taken out of its mode is not found there.
+            if !allSleep { continue }
+            if next > ManualClock.latest { return false }
+            go(to: next, call)
             return true
         }
-        var next = Clock.never
-        forEachLoop { loop in
-            if loop.isCurrent {
-                next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(by: self) : loop.nextInstantOfDefaultMode)
-            } else {
-                next = Swift.min(next, loop.nextInstantOfWait(by: self) ?? Clock.never)
-            }
-        }
-        if next > ManualClock.latest { return false }
-        go(to: next, call)
-        return true
     }
 
     /// `RLClockSetAutomatic`.
@@ -94,8 +103,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         func othersSleep() -> Bool {
             var allSettled = true
             forEachLoop { loop in
-                if loop.isCurrent || loop.isSettled { return }
-                if call.own == nil || loop.pointee.lastMove.load(ordering: .sequentiallyConsistent) < call.number { allSettled = false }
+                if !loop.isCurrent && !loop.isSettled && call.waits(for: loop) { allSettled = false }
             }
             return allSettled
         }

@@ -47,27 +47,46 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func settle(_ own: RunLoopPointer?) -> Bool {
         defer { tellSettled() }
         guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
-        let moves = pointee.moves.load(ordering: .sequentiallyConsistent)
-        let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
-        // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
-        var allSleep = !findAwake()
-        if allSleep {
-            var next = Clock.never
+        while true {
+            let moves = pointee.moves.load(ordering: .sequentiallyConsistent)
+            let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
+            // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
+            var allSleep = !findAwake(), isMoved = false
+            if allSleep {
+                var next = Clock.never
+                forEachLoop { loop in
+                    if loop.isRoused {
+                        // The kernel would let it sleep on if another thread takes what is there.
+                        allSleep = false
+                        loop.lookAgain()
+                    } else if let instant = loop.nextInstantOfWait(by: self) {
+                        next = Swift.min(next, instant)
+                    } else {
+                        allSleep = false
+                    }
+                }
+                // A loop that changes it looks itself.
+                if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
+                if allSleep && next <= ManualClock.latest {
+                    move(to: next, sparesOwn: false)
+                    pointee.lastSettled.raise(to: moves)
+                    isMoved = true
+                }
+            }
+            // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
+            let time = time
+            func isDue(_ loop: RunLoopPointer) -> Bool { loop.nextInstantOfWait(by: self, orCurrent: true).map { $0 <= time } ?? false }
+            if !allSleep { return own.map(isDue) ?? false }
+            var isOwnDue = false
             forEachLoop { loop in
-                if !loop.isRoused, let instant = loop.nextInstantOfWait(by: self) { next = Swift.min(next, instant) } else { allSleep = false }
+                guard isDue(loop) else { return }
+                isMoved = false
+                if loop == own { isOwnDue = true } else { loop.lookAgain() }
             }
-            // A loop that changes it looks itself.
-            if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
-            if allSleep && next <= ManualClock.latest {
-                move(to: next, sparesOwn: false)
-                pointee.lastSettled.raise(to: moves)
-            }
+            // If it is none, another thread has removed what was to happen at that instant, or put it off, which wakes no loop: the next one is later.
+            // Each round more needs such a change. What is gone only now is missed by a loop that looks, and settles again.
+            if !isMoved { return isOwnDue }
         }
-        // Another thread may have moved the clock, and looked at this loop, before this loop said that it sleeps.
-        let time = time
-        func isDue(_ loop: RunLoopPointer) -> Bool { loop.nextInstantOfWait(by: self, orCurrent: true).map { $0 <= time } ?? false }
-        if allSleep { forEachLoop { if $0 != own && isDue($0) { $0.lookAgain() } } }
-        return own.map(isDue) ?? false
     }
 
     /// Whether a loop is awake, or is blind: then one of its ports may be ready.
