@@ -123,7 +123,7 @@ static inline long rl_stack_minimum(void) { return sysconf(_SC_THREAD_STACK_MIN)
     STATE(sockets, 64)                                                                                                        \
     STATE(mach_ports, 64)                                                                                                     \
     STATE(message_ports, 72)                                                                                                  \
-    STATE(synchronized, 256)                                                                                                  \
+    STATE(synchronized, 512)                                                                                                  \
     STATE(threads, 64)                                                                                                        \
     STATE(loop_waiters, 64)                                                                                                   \
     STATE(distributed_locks, 64)                                                                                              \
@@ -261,6 +261,11 @@ static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
+/* For a descriptor below 64: above the first three in any case, if the process may have so many, since a program without some of them writes there. */
+static inline int rl_dup_own(int descriptor) {
+    int number = rl_dup_above(descriptor, 64);
+    return number < 0 && descriptor < 3 ? rl_dup_above(descriptor, 3) : number;
+}
 
 /* Makes the number name what another descriptor names. Returns the number, or -1 if that fails. */
 static inline int rl_replace(int number, int descriptor) {

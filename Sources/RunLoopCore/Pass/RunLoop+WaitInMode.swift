@@ -42,7 +42,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let named = ModeName.named(name == kRLDefaultMode ? name : UnsafePointer(addModeRecord(name).pointee.name))
         let waiter = LoopWaiter(
             word: word, thread: RLThisThread_(), told: Atomic(0), isBusy: Atomic(0),
-            notify: { $0.cast(to: ModeWaiter.self).pointee.inbox.markReady() }, info: record, mark: inbox.header, next: nil)
+            notify: { $0.cast(to: ModeWaiter.self).pointee.inbox.markReady() }, info: record, mark: inbox.header, next: nil, previous: nil)
         record.initialize(
             to: ModeWaiter(
                 waiter: waiter, loop: self, inbox: inbox, mode: named, outerFrame: pointee.frame, condition: condition,

@@ -23,6 +23,7 @@ struct LoopWaiter: ~Copyable {
     let mark: ObjectPointer
     /// Guarded by the lock of the list.
     var next: UnsafeMutablePointer<LoopWaiter>?
+    var previous: UnsafeMutablePointer<LoopWaiter>?
 }
 
 typealias LoopWaiterPointer = UnsafeMutablePointer<LoopWaiter>
@@ -44,6 +45,7 @@ struct LoopWaiters: ~Copyable {
     /// in the word that the waker found.
     let count: Atomic<UInt32>
     var first: LoopWaiterPointer?
+    var last: LoopWaiterPointer?
 
     static var shared: UnsafeMutablePointer<LoopWaiters> { rl_loop_waiters().cast(to: LoopWaiters.self) }
 
@@ -92,19 +94,14 @@ struct LoopWaiters: ~Copyable {
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
         let thread = RLThisThread_()
-        var kept: LoopWaiterPointer?
-        var count: UInt32 = 0
+        shared.pointee.count.store(0, ordering: .relaxed)
         var next = shared.pointee.first
         shared.pointee.first = nil
+        shared.pointee.last = nil
         while let waiter = next {
             next = waiter.pointee.next
-            guard waiter.pointee.thread == thread else { continue }
-            waiter.pointee.next = nil
-            if let kept { kept.pointee.next = waiter } else { shared.pointee.first = waiter }
-            kept = waiter
-            count += 1
+            if waiter.pointee.thread == thread { waiter.append() }
         }
-        shared.pointee.count.store(count, ordering: .relaxed)
     }
 }
 
@@ -125,28 +122,26 @@ extension UnsafeMutablePointer where Pointee == LoopWaiter {
     func endCallback() { pointee.isBusy.store(0, ordering: .sequentiallyConsistent) }
 
     func enlist() {
+        LoopWaiters.shared.pointee.lock.lockWord()
+        append()
+        LoopWaiters.shared.pointee.lock.unlockWord()
+    }
+
+    /// The lock is held.
+    fileprivate func append() {
         let shared = LoopWaiters.shared
-        shared.pointee.lock.lockWord()
-        if var last = shared.pointee.first {
-            while let next = last.pointee.next { last = next }
-            last.pointee.next = self
-        } else {
-            shared.pointee.first = self
-        }
+        pointee.next = nil
+        pointee.previous = shared.pointee.last
+        if let last = shared.pointee.last { last.pointee.next = self } else { shared.pointee.first = self }
+        shared.pointee.last = self
         shared.pointee.count.wrappingAdd(1, ordering: .sequentiallyConsistent)
-        shared.pointee.lock.unlockWord()
     }
 
     func delist() {
         let shared = LoopWaiters.shared
         shared.pointee.lock.lockWord()
-        if shared.pointee.first == self {
-            shared.pointee.first = pointee.next
-        } else {
-            var previous = shared.pointee.first!
-            while previous.pointee.next != self { previous = previous.pointee.next! }
-            previous.pointee.next = pointee.next
-        }
+        if let next = pointee.next { next.pointee.previous = pointee.previous } else { shared.pointee.last = pointee.previous }
+        if let previous = pointee.previous { previous.pointee.next = pointee.next } else { shared.pointee.first = pointee.next }
         shared.pointee.count.wrappingSubtract(1, ordering: .relaxed)
         shared.pointee.lock.unlockWord()
     }

@@ -9,11 +9,12 @@ import Synchronization
 /// pointer. So nothing is allocated, different pointers never wait for each other for longer than it takes to look through a list,
 /// and any number of them can be held in any order.
 struct Stripe: ~Copyable {
-    /// Guards `first` and its list. Held for a few instructions, and while the process forks.
+    /// Guards the lists. Held for a few instructions, and while the process forks.
     let lock: SyncWord
-    /// Grows when a record with waiters is taken out; what they sleep on. Changed under the lock; relaxed.
-    let departures: Atomic<UInt32>
     var first: UnsafeMutablePointer<Holder>?
+    /// Threads that sleep until a pointer is free, in the order in which they came.
+    var firstWaiter: UnsafeMutablePointer<HolderWaiter>?
+    var lastWaiter: UnsafeMutablePointer<HolderWaiter>?
 
     static var count: Int { 16 }
     static var shared: UnsafeMutablePointer<Stripe> { rl_synchronized().cast(to: Stripe.self) }
@@ -31,7 +32,12 @@ struct Stripe: ~Copyable {
 
     /// libc makes new stacks where those of vanished threads were: what those threads held stays held by copies.
     static func forkedChild() {
-        for index in 0..<count { disown(&shared[index].first, except: RLThisThread_()) }
+        for index in 0..<count {
+            disown(&shared[index].first, except: RLThisThread_())
+            // The forking thread does not wait.
+            shared[index].firstWaiter = nil
+            shared[index].lastWaiter = nil
+        }
         forkedParent()
     }
 
@@ -69,8 +75,48 @@ struct Stripe: ~Copyable {
 struct Holder {
     var object: UnsafeRawPointer
     var thread: UInt
+    /// Threads may wait for the pointer: one has met this holder, or this one has waited, perhaps with others.
     var hasWaiters: Bool
     var next: UnsafeMutablePointer<Holder>?
+}
+
+/// In the frame of a thread that sleeps until a pointer is free. Guarded by the lock of its stripe, but for the word.
+struct HolderWaiter: ~Copyable {
+    let object: UnsafeRawPointer
+    /// 1: the pointer was free; the record is in no list then, and goes with its frame. Released and acquired; the thread sleeps on it.
+    let word = Atomic<UInt32>(0)
+    var next: UnsafeMutablePointer<HolderWaiter>?
+
+    /// Gives up the stripe's lock, and sleeps.
+    static func wait(for object: UnsafeRawPointer, in stripe: UnsafeMutablePointer<Stripe>) {
+        var waiter = HolderWaiter(object: object, next: nil)
+        withUnsafeMutablePointer(to: &waiter) { waiter in
+            if let last = stripe.pointee.lastWaiter { last.pointee.next = waiter } else { stripe.pointee.firstWaiter = waiter }
+            stripe.pointee.lastWaiter = waiter
+            stripe.pointee.lock.word.pointer.unlockWord()
+            let errno = rl_errno()
+            while waiter.pointee.word.load(ordering: .acquiring) == 0 { waiter.pointee.word.futexWait(while: 0) }
+            rl_set_errno(errno)
+        }
+    }
+}
+
+extension UnsafeMutablePointer where Pointee == Stripe {
+    /// Takes out the thread that has waited longest for a pointer. The lock is held.
+    fileprivate func takeWaiter(for object: UnsafeRawPointer) -> UnsafeMutablePointer<HolderWaiter>? {
+        var previous: UnsafeMutablePointer<HolderWaiter>?
+        var next = pointee.firstWaiter
+        while let waiter = next {
+            next = waiter.pointee.next
+            if waiter.pointee.object == object {
+                if let previous { previous.pointee.next = next } else { pointee.firstWaiter = next }
+                if next == nil { pointee.lastWaiter = previous }
+                return waiter
+            }
+            previous = waiter
+        }
+        return nil
+    }
 }
 
 extension Atomic where Value == UInt32 {
@@ -103,14 +149,14 @@ extension UnsafeMutablePointer where Pointee == Holder {
                 stripe.pointee.lock.word.pointer.unlockWord()
                 return true
             }
-            let isMine = other.pointee.thread == pointee.thread
-            if !isMine { other.pointee.hasWaiters = true }
-            let departures = stripe.pointee.departures.load(ordering: .relaxed)
-            stripe.pointee.lock.word.pointer.unlockWord()
-            if isMine { return false }
-            let errno = rl_errno()
-            stripe.pointee.departures.futexWait(while: departures)
-            rl_set_errno(errno)
+            if other.pointee.thread == pointee.thread {
+                stripe.pointee.lock.word.pointer.unlockWord()
+                return false
+            }
+            other.pointee.hasWaiters = true
+            HolderWaiter.wait(for: pointee.object, in: stripe)
+            // Whoever leaves wakes one: it is for this thread to wake the next, when it has had its turn.
+            pointee.hasWaiters = true
         }
     }
 
@@ -125,12 +171,13 @@ extension UnsafeMutablePointer where Pointee == Holder {
             while previous.pointee.next != self { previous = previous.pointee.next! }
             previous.pointee.next = pointee.next
         }
-        if pointee.hasWaiters { stripe.pointee.departures.wrappingAdd(1, ordering: .relaxed) }
-        let hasWaiters = pointee.hasWaiters
+        let waiter = pointee.hasWaiters ? stripe.takeWaiter(for: pointee.object) : nil
         stripe.pointee.lock.word.pointer.unlockWord()
-        guard hasWaiters else { return }
+        guard let waiter else { return }
         let errno = rl_errno()
-        stripe.pointee.departures.futexWakeAll()
+        waiter.pointee.word.store(1, ordering: .releasing)
+        // It may be gone by now: the wake-up then reaches nobody, or one who looks again.
+        waiter.pointee.word.futexWakeOne()
         rl_set_errno(errno)
     }
 }
