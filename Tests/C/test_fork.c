@@ -291,6 +291,7 @@ RL_TEST(every_callback_may_fork, "S-FORK-4 S-FORK-1",
 }
 
 static void never(void *unused) { (void)unused; }
+static void never_fires(RLTimerRef unused, void *info) { (void)unused, (void)info; }
 static void fork_in_release(void *unused) {
     (void)unused;
     if (the_child < 0) ck_assert_int_ge(the_child = fork(), 0);
@@ -337,6 +338,30 @@ RL_TEST(a_loop_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-10",
     ck_assert_int_eq(status, 0);
     RLTimerInvalidate(timer.timer);
     RLRelease(timer.timer);
+}
+
+static void fork_in_context_release(const void *info) { fork_in_release((void *)info); }
+static void leave_a_timer(LoopThread *self) {
+    RLTimerContext context = {.release = fork_in_context_release};
+    RLTimerRef last = RLTimerCreate(FAR_FUTURE, 0, 0, 0, never_fires, &context);
+    RLAddTimer(self->loop, last, kRLDefaultMode);
+    RLRelease(last);
+}
+
+RL_TEST(a_loop_without_posts_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-10",
+        "The release of a timer's context forks while a loop is freed to which nothing was ever posted: the child goes on") {
+    LoopThread last;
+    loop_thread_start(&last, leave_a_timer, NULL);
+    thread_join(last.thread);
+    if (the_child == 0) {
+        LoopThread next;
+        loop_thread_start(&next, use_a_loop, NULL);
+        thread_join(next.thread);
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
+    ck_assert_int_eq(status, 0);
 }
 
 static const void *fork_in_retain(const void *info) {

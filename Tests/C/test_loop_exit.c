@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread's loop when the thread ends and after it (section 1). */
+#include <fcntl.h>
+
 #include "support.h"
 
 #include <limits.h>
@@ -375,4 +377,42 @@ RL_TEST(loop_being_freed_takes_nothing, "S-LOOP-14",
     /* The timer was not caught by the dying loop. */
     RLAddTimer(RLGetCurrent(), timer_while_freed.timer, kRLDefaultMode);
     ck_assert(RLContainsTimer(RLGetCurrent(), timer_while_freed.timer, kRLDefaultMode));
+}
+
+static RLRunLoopRef loop_described;
+static int descriptions;
+static void describe_while_freed(const void *unused) {
+    (void)unused;
+    int sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    char *text = RLCopyDescription(loop_described);
+    ck_assert_ptr_nonnull(strstr(text, "mode "));
+    ck_assert(RLDump(loop_described, sink));
+    free(text);
+    close(sink);
+    descriptions++;
+}
+static void no_fire(RLTimerRef unused, void *info) { (void)unused, (void)info; }
+static void no_activity(RLObserverRef unused, RLActivity activity, void *info) { (void)unused, (void)activity, (void)info; }
+static void leave_with_items(void *keeps) {
+    loop_described = RLGetCurrent();
+    if (keeps) RLRetain(loop_described);
+    RLTimerContext timer_context = {.release = describe_while_freed};
+    RLObserverContext observer_context = {.release = describe_while_freed};
+    for (int i = 0; i < 2; i++) {
+        RLTimerRef timer = RLTimerCreate(FAR_FUTURE, 0, 0, 0, no_fire, &timer_context);
+        RLObserverRef observer = RLObserverCreate(kRLAllActivities, true, 0, no_activity, &observer_context);
+        RLAddTimer(loop_described, timer, i ? "other" : kRLCommonModes);
+        RLAddObserver(loop_described, observer, i ? "other" : kRLDefaultMode);
+        RLRelease(timer);
+        RLRelease(observer);
+    }
+}
+
+RL_TEST(a_loop_being_freed_is_described, "S-LOOP-14 S-SEE-1",
+        "The release functions that a loop calls while it is freed may describe it, at the end of its thread or at the last RLRelease") {
+    thread_join(thread_start(leave_with_items, NULL));
+    ck_assert_int_eq(descriptions, 4);
+    thread_join(thread_start(leave_with_items, &descriptions));
+    RLRelease(loop_described);
+    ck_assert_int_eq(descriptions, 8);
 }

@@ -207,9 +207,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                     unlock()
                     for _ in 0...references { observer.release() }
                 }
-                if let list = mode.pointee.observers[Activity.at(index)] { CRunLoopLinux.free(list) }
             }
-            mode.pointee.observers.free()
             while true {
                 lock()
                 guard let timer = mode.pointee.timers.anyNode()?.timer else {
@@ -230,6 +228,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 unlock()
                 if isLast { Timer.destroy(timer) }
             }
+            // Release functions of later modes may describe the loop.
+            lock()
+            let lists = mode.pointee.observers
+            mode.pointee.observers = ObserverLists()
+            unlock()
+            lists.free()
         }
         destroyCommonItems()
         recycle()

@@ -184,5 +184,9 @@ struct ObserverLists {
         for index in 0..<list.pointee.count { list.members[index]!.membership(in: mode)![activity] = index }
     }
 
-    func free() { CRunLoopLinux.free(lists) }
+    /// Frees the lists, which have no members.
+    func free() {
+        for index in 0..<Activity.count { CRunLoopLinux.free(self[Activity.at(index)]) }
+        CRunLoopLinux.free(lists)
+    }
 }

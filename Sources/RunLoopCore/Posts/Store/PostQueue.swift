@@ -156,10 +156,10 @@ extension PostQueue {
     mutating func end() -> Position {
         seen = word.load(ordering: .acquiring)
         guard let chunk = PostQueue.chunk(seen) else {
-            // Closed: the end is where the last chunk has a gap.
+            // Closed: the end is where the last chunk has a gap, if there ever was one.
             var last = cursor
             while let next = last.chunk?.pointee.next.load(ordering: .acquiring) { last = Position(chunk: next, index: 0) }
-            while last.index < Chunk.slotCount, last.chunk!.slot(last.index).isFilled { last.index += 1 }
+            while let chunk = last.chunk, last.index < Chunk.slotCount, chunk.slot(last.index).isFilled { last.index += 1 }
             return last
         }
         return Position(chunk: chunk, index: min(PostQueue.claims(seen), Chunk.slotCount))
