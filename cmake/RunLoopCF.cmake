@@ -51,7 +51,7 @@ file(GLOB rl_cf_c CONFIGURE_DEPENDS Sources/CRunLoopCF/*.c)
 add_library(runloop_cf_c OBJECT ${rl_cf_c})
 set_target_properties(runloop_cf_c PROPERTIES C_STANDARD 99 C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON)
 target_include_directories(runloop_cf_c PRIVATE Sources/CRunLoopCF/include include include/runloop-cf ${rl_cf_generated})
-target_compile_options(runloop_cf_c PRIVATE -Wall -Wextra -ffunction-sections -fdata-sections $<$<CONFIG:Release>:-Os>)
+target_compile_options(runloop_cf_c PRIVATE -Wall -Wextra -ffunction-sections -fdata-sections $<$<CONFIG:Release>:-Oz>)
 
 file(GLOB_RECURSE rl_cf_swift CONFIGURE_DEPENDS Sources/RunLoopCF/*.swift)
 rl_swift_object(rl_cf_object NAME RunLoopCF MODULE RunLoopCF SOURCES ${rl_cf_swift}

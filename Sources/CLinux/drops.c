@@ -17,6 +17,13 @@ struct turns {
     bool has_table;
 };
 
+/* Threads that close what their tables have of the program's files. Each close calls the file's flush, which may not end (FUSE, NFS): then no more than a
+ * few threads, and what they were to close, wait for that. Relaxed: a bound. */
+enum { MOST_CLOSING = 4 };
+static int closing;
+
+void rl_forget_droppers(void) { __atomic_store_n(&closing, 0, __ATOMIC_RELAXED); }
+
 static void take_turn(uint32_t *word) {
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     rl_futex_wake(word, 1);
@@ -52,6 +59,7 @@ static void outlive(void *argument) {
     /* They may be gone when the wake-up comes, which then wakes nobody. */
     take_turn(&turns->is_over);
     if (has_table) keep_only(kept, count);
+    __atomic_sub_fetch(&closing, 1, __ATOMIC_RELAXED);
 }
 
 static void switch_linger_off(int descriptor) {
@@ -63,11 +71,17 @@ static void switch_linger_off(int descriptor) {
     }
 }
 
+static bool start_outliving(struct turns *turns) {
+    if (__atomic_add_fetch(&closing, 1, __ATOMIC_RELAXED) <= MOST_CLOSING && rl_start_thread(outlive, turns)) return true;
+    __atomic_sub_fetch(&closing, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
 /* Closes them while the thread has them, so that its end is the last close of each and of what is queued in it. Without a thread of that kind,
  * or where it gets no table of its own, they are closed here as by close(2), but for the option. */
 static void close_outlived(const int *descriptors, int count) {
     struct turns turns = {descriptors, count, 0, 0, 0, false};
-    const bool has_thread = rl_start_thread(outlive, &turns);
+    const bool has_thread = start_outliving(&turns);
     if (has_thread) await_turn(&turns.has_looked);
     for (int index = 0; index < count; index++) {
         if (!turns.has_table) switch_linger_off(descriptors[index]);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -200,6 +201,44 @@ RL_TEST(no_peer_makes_a_closer_wait_in_the_last_moment, "S-MSG-42",
     ck_assert_int_eq(kept, -1);
     ck_assert_int_eq(close(program_file), 0);
     close(raw);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    remove_own_directory();
+}
+
+static Gate flushed = GATE_INITIALIZER;
+static bool flush_without_end(long number, const long argument[6], long *result) {
+    (void)result;
+    if (number == SYS_close_range && argument[2] == 0 && argument[0] <= program_file && program_file <= argument[1]) gate_wait(&flushed);
+    return false;
+}
+RL_TEST(a_flush_that_does_not_end_holds_few_closers, "S-MSG-42",
+        "Where the flush of one of the program's files does not end, four closers at most wait for it, and sockets that come later are closed as by close") {
+    enum { SOCKETS = 12, HELD = 4 };
+    use_own_directory();
+    ck_assert_int_ge(program_file = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+    RLMessagePortRef port = add_service(&service, "flush", "m");
+    int raw = greet_raw("flush"), own[SOCKETS];
+    Header header = header_of(2, 0, 0);
+    header.descriptors = 1;
+    hook_system_calls(flush_without_end);
+    for (int i = 0; i < SOCKETS; i++) {
+        int ends[2], calls = service.calls;
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        own[i] = ends[0];
+        send_memory(raw, header, ends[1]);
+        close(ends[1]);
+        while (service.calls == calls) RLRunInMode("m", 0.01, true);
+    }
+    for (int i = HELD; i < SOCKETS; i++) ck_assert(is_closed(own[i]));
+    gate_open(&flushed);
+    for (int i = 0; i < SOCKETS; i++) {
+        struct pollfd entry = {.fd = own[i], .events = POLLIN};
+        ck_assert_int_eq(poll(&entry, 1, -1), 1);
+        close(own[i]);
+    }
+    hook_system_calls(NULL);
+    close(program_file), close(raw);
     RLMessagePortInvalidate(port);
     RLRelease(port);
     remove_own_directory();

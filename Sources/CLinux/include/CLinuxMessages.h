@@ -72,6 +72,9 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));
 
+/* In the child of fork, which has no such threads. */
+void rl_forget_droppers(void) __attribute__((visibility("hidden")));
+
 /* Gives the calling thread a descriptor table of its own, with all files of the process. False where the kernel refuses that. */
 bool rl_own_table(void) __attribute__((visibility("hidden")));
 

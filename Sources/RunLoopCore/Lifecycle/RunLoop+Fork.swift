@@ -68,6 +68,7 @@ enum Fork {
 
     static func child() {
         process.pointee.number.store(getpid(), ordering: .relaxed)
+        rl_forget_droppers()
         LoopWaiters.forkedChild()
         Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
@@ -173,15 +174,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             clock.pointee.loops.remove(self)
             clock.finishMove()
         }
-        let references = header.pointee.references.load(ordering: .relaxed)
         let clientReferences = pointee.clientReferences.load(ordering: .relaxed)
         let olderRecord = pointee.olderRecord
-        let name = header.pointee.marks.load(ordering: .relaxed) & ObjectMarks.named
-        memset(self, 0, MemoryLayout<RunLoop>.size)
-        initializeHeader()
-        header.pointee.references.store(references, ordering: .relaxed)
+        // Not the header: a signal handler may wake the loop at any moment.
+        memset(header + 1, 0, MemoryLayout<RunLoop>.size - MemoryLayout<ObjectHeader>.size)
         retain()
-        header.pointee.marks.store(name, ordering: .relaxed)
+        header.pointee.marks.store(header.pointee.marks.load(ordering: .relaxed) & ObjectMarks.named, ordering: .relaxed)
         pointee.clientReferences.store(clientReferences, ordering: .relaxed)
         pointee.olderRecord = olderRecord
         pointee.closing.store(true, ordering: .relaxed)
