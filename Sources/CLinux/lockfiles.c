@@ -118,7 +118,7 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
 static int open_noted(struct rl_lock_file *lock, int folder, const char *name, int flags, void (*fork_section)(bool begins)) {
     fork_section(true);
     int file = open_file(folder, name, flags);
-    int error = errno, high = file < 0 || file >= 64 ? -1 : rl_dup_above(file, 64);
+    int error = errno, high = file < 0 || file >= 64 ? -1 : rl_dup_own(file);
     struct stat status;
     if (high >= 0) {
         rl_sys_close(file);

@@ -75,9 +75,7 @@ static struct {
 /* The file's descriptor belongs to the lock from here on. False: the file cannot be locked. */
 static bool take_lock(int file) {
     struct flock whole = {.l_type = F_WRLCK};
-    int high = rl_dup_above(file, 64);
-    /* The first three are where a program without some of them writes. */
-    if (high < 0 && file < 3) high = rl_dup_above(file, 3);
+    int high = rl_dup_own(file);
     const bool is_known = rl_identify(file, &lock.device, &lock.inode) == 0;
     if (!is_known) lock.inode = 0;
     lock.descriptor = high >= 0 ? high : file;

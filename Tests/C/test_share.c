@@ -2,13 +2,16 @@
 /* What a process shows of its loops, and how it begins and ends. */
 #define _GNU_SOURCE
 #include "support_share.h"
+#include "system_calls.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +69,27 @@ RL_TEST(without_a_safe_directory_nothing_is_shared, "S-OUT-1 S-OUT-2 S-MSG-47",
     ck_assert(!RLIsShared());
     ck_assert(RLSetShared(true));
     ck_assert_int_eq(log_count(), 1);
+}
+
+static int tried;
+static bool refuse_room(long number, const long argument[6], long *result) {
+    (void)argument;
+    /* Of each lock file that is opened. */
+    if (number == SYS_fchmod) tried++;
+    if (number != SYS_pwrite64 && number != SYS_ftruncate && number != SYS_socket && number != SYS_bind) return false;
+    errno = ENOSPC;
+    *result = -1;
+    return true;
+}
+RL_TEST(what_fails_for_all_numbers_is_not_tried_for_each, "S-OUT-1 S-OUT-2",
+        "Where there is no room for files and sockets, a few numbers are tried, not all, and the call returns false") {
+    share_alone();
+    hook_system_calls(refuse_room);
+    ck_assert(!RLSetShared(true));
+    hook_system_calls(NULL);
+    ck_assert_int_gt(tried, 0);
+    ck_assert_int_lt(tried, 100);
+    ck_assert(RLSetShared(true));
 }
 
 /* A program of its own, of which the environment is read when it begins. */

@@ -24,6 +24,7 @@ struct Sharing: ~Copyable {
 
     /// The number of processes of a user that can share at once.
     private static var slots: Int { 4096 }
+    private static var mostFailures: Int { 16 }
 
     static var isOn: Bool {
         shared.pointee.lock.lockWord()
@@ -97,6 +98,7 @@ struct Sharing: ~Copyable {
     /// Claims the lowest number that no living process has.
     private static func claim(_ service: SharingServicePointer) -> StaticString? {
         var problem: StaticString = "too many processes are shared"
+        var failures = 0
         for slot in 0..<slots {
             var text = TextBuffer()
             text.append("RunLoop.shared.", slot)
@@ -110,8 +112,11 @@ struct Sharing: ~Copyable {
                 _ = listen(service.pointee.claim.listener, SharingService.backlog)
                 service.pointee.cookie = rl_socket_cookie(service.pointee.claim.listener)
                 return nil
-            // Something else may be in some places.
-            case .failed(let other): problem = other
+            // Something else may be in some places; what fails in many fails in all.
+            case .failed(let other):
+                problem = other
+                failures += 1
+                if failures == mostFailures { return problem }
             case .taken: continue
             }
         }

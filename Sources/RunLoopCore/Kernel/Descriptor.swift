@@ -5,7 +5,7 @@ import CRunLoopLinux
 /// of its own numbers twice does not close it (S-FD-18).
 func highNumber(_ descriptor: Int32) -> Int32 {
     guard descriptor >= 0 && descriptor < 64 else { return descriptor }
-    let high = rl_dup_above(descriptor, 64)
+    let high = rl_dup_own(descriptor)
     guard high >= 0 else { return descriptor }
     rl_sys_close(descriptor)
     return high
