@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 @testable import RunLoopKit
+import Synchronization
 import Testing
 
 #if canImport(Glibc)
@@ -312,6 +313,20 @@ extension RunLoop.Socket.Address {
             return withExtendedLifetime((receiver, peers)) { grew }
         }
         #expect(grew <= 30)
+    }
+
+    @Test("The program's signals are not handled by the threads that close, which have other descriptors: S-NSP-23")
+    func signals() {
+        let mask = Promise<Bool>()
+        let isMade = DescriptorCloser.makeThread {
+            var blocked = sigset_t()
+            pthread_sigmask(SIG_BLOCK, nil, &blocked)
+            mask.fulfil(sigismember(&blocked, SIGUSR1) == 1 && sigismember(&blocked, SIGCHLD) == 1)
+        }
+        #expect(isMade && mask.value)
+        var own = sigset_t()
+        pthread_sigmask(SIG_BLOCK, nil, &own)
+        #expect(sigismember(&own, SIGUSR1) == 0)
     }
 
     @Test("What is no socket is closed apart as well, though its close takes time: S-NSP-23")

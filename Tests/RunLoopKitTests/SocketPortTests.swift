@@ -268,6 +268,33 @@ private final class Told: SocketPort, @unchecked Sendable {
         #expect(!writer.join())
     }
 
+    @Test("A message waits until a local listener whose queue is full takes connections, or until its date: S-NSP-7")
+    func fullQueue() {
+        let path = "/tmp/runloopkit-\(getpid())-\(UInt32.random(in: .min ... .max))"
+        let address = RunLoop.Socket.Address.unix(path)!.bytes
+        func at(_ call: (UnsafePointer<sockaddr>, socklen_t) -> CInt) -> CInt {
+            address.withUnsafeBytes { call($0.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) }
+        }
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let listener = socket(AF_UNIX, kind, 0)
+        #expect(at { bind(listener, $0, $1) } == 0 && listen(listener, 0) == 0)
+        var others: [CInt] = []
+        repeat { others.append(socket(AF_UNIX, kind | Int32(SOCK_NONBLOCK.rawValue), 0)) } while at { connect(others.last!, $0, $1) } == 0
+        let remote = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: Int32(SOCK_STREAM.rawValue), protocol: 0, address: address)
+        #expect(!remote.send(before: .now, components: nil, from: nil, reserved: 0))
+        #expect(!remote.send(before: .now + .milliseconds(5), components: nil, from: nil, reserved: 0))
+        let count = others.count
+        let server = TestThread { () -> [CInt] in
+            // Time for the sender to meet the full queue; it passes also if it comes later.
+            usleep(20_000)
+            return (0..<count).map { _ in accept(listener, nil, nil) }
+        }
+        #expect(remote.send(before: .distantFuture, components: nil, from: nil, reserved: 0))
+        remote.invalidate()
+        for descriptor in server.join() + others + [listener] { close(descriptor) }
+        unlink(path)
+    }
+
     @Test("A number is taken once; nobody listening, and other kinds of ports, refuse: S-NSP-7, S-NSP-8, S-NSP-19")
     func refused() {
         let local = SocketPort()

@@ -158,7 +158,7 @@ private final class Peer {
             listener.limits.all = 0
             run { favoured.send(upTo: part + 1); return listener.keptBytes == 2 * part + 1 }
             // Room for one more portion, and after the next byte for none.
-            listener.limits.all = 2 * (part - listener.limits.free) + 1 + 65536
+            listener.limits.all = part - listener.limits.free + 65536
             run { silent.send(upTo: part + 1); return listener.keptBytes == 2 * part + 2 }
             listener.limits.all = 0
             listener.limits.silence = .zero
@@ -207,6 +207,30 @@ private final class Peer {
         }
         #expect(kept.0 == 0)
         #expect(kept.1 == [3 * SocketRoomTests.mebibyte, SocketRoomTests.mebibyte / 4 + 8000])
+    }
+
+    @Test("The message that always finds room takes none from the others: S-NSP-21")
+    func besides() {
+        let (kept, received) = onNewThread { () -> (Int, [Int]) in
+            nonisolated(unsafe) var received: [Int] = []
+            let receiver = Receiver { received.append(($0.components![0] as! [UInt8]).count) }
+            let port = SocketRoomTests.listener(silence: .seconds(1_000_000), receiver)
+            let listener = port.listener!
+            func run(until isEnough: () -> Bool) {
+                while !isEnough() { RunLoop.current.run(mode: .default, for: .milliseconds(10), returnAfterSourceHandled: true) }
+            }
+            let length = 3 * SocketRoomTests.mebibyte, part = SocketRoomTests.mebibyte / 4
+            let (favoured, other) = (Peer(to: port, length: length), Peer(to: port, length: 2 * part))
+            listener.limits.all = 0
+            run { favoured.send(upTo: length); return listener.keptBytes == length }
+            listener.limits.all = SocketRoomTests.mebibyte
+            run { other.send(); return received.count == 1 }
+            let kept = listener.keptBytes
+            port.invalidate()
+            return withExtendedLifetime(receiver) { (kept, received) }
+        }
+        #expect(kept == 3 * SocketRoomTests.mebibyte)
+        #expect(received == [SocketRoomTests.mebibyte / 2])
     }
 
     @Test("A message with too many parts closes its connection, and is not sent: S-NSP-19, S-NSP-21")

@@ -9,13 +9,16 @@ internal import Musl
 ///
 /// - Sockets are closed by the end of a thread with a table of descriptors of its own, one for all that have come meanwhile: an ending
 ///   thread waits for nothing that lingers (socket(7)), neither for the socket nor for those in its queue. That table has all of the program's
-///   files for a moment, and what the program closes meanwhile stays open as long; so such a thread is used only where something may wait.
+///   files for a moment, and what the program closes meanwhile stays open as long; so such a thread is used only where something may wait. The
+///   flush of each of these files is called, which may not end (FUSE, NFS): there are ``mostOutliving`` such threads at most.
 /// - Other files, and sockets where a thread gets no such table, are closed by ``fileThreads`` threads, each of which may wait in a close.
 ///
 /// The threads end when nothing is left. In a child of `fork`, which has none of them, new ones go on when the child runs its loop.
 enum DescriptorCloser {
     /// At most so many closes wait at once; with more the others keep their numbers until one of these is over.
     private static var fileThreads: Int { 16 }
+    /// So many threads at most wait for the flushes of the program's files; sockets that come later are closed like other files.
+    private static var mostOutliving: Int { 4 }
 
     private struct State {
         /// Whose threads are counted.
@@ -25,11 +28,12 @@ enum DescriptorCloser {
         var files: [CInt] = []
         var hasSocketThread = false
         var fileThreads = 0
+        var outliving = 0
 
         /// In a child the threads are none.
         mutating func renew() {
             if generation == ForkedChild.generation { return }
-            (generation, hasSocketThread, fileThreads) = (ForkedChild.generation, false, 0)
+            (generation, hasSocketThread, fileThreads, outliving) = (ForkedChild.generation, false, 0, 0)
         }
     }
     private static let state = Locked(State())
@@ -71,7 +75,7 @@ enum DescriptorCloser {
             body()
             ForkedChild.forget(number)
         }
-        if !RunLoop.performInBackground(whole) { whole() }
+        if !makeThread(whole) { whole() }
     }
 
     private static func closeFiles() {
@@ -101,9 +105,38 @@ enum DescriptorCloser {
         }
     }
 
+    /// A thread that gets none of the program's signals: their handlers would not find the program's descriptors in a table of its own.
+    static func makeThread(_ body: @escaping @Sendable () -> Void) -> Bool {
+        var all = sigset_t(), before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_BLOCK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        return RunLoop.performInBackground(body)
+    }
+
     /// Closes the first sockets of the list while a thread has them in its table, so that its end is their last close.
     private static func close(_ sockets: [CInt]) {
-        let hasLooked = Turn(), areClosed = Turn()
+        let areClosed = Turn()
+        let isOutlived = startOutliving(sockets, areClosed)
+        state.withLock { state in
+            state.sockets.removeFirst(sockets.count)
+            if !isOutlived { state.files += sockets }
+        }
+        if isOutlived { for socket in sockets { SocketCalls.end(socket) } }
+        areClosed.take()
+        if !isOutlived { start() }
+    }
+
+    /// Starts a thread that has these sockets in a table of its own, and ends when they are closed. False if it is not to be had.
+    private static func startOutliving(_ sockets: [CInt], _ areClosed: Turn) -> Bool {
+        let isFree = state.withLock { state in
+            state.renew()
+            if state.outliving == mostOutliving { return false }
+            state.outliving += 1
+            return true
+        }
+        if !isFree { return false }
+        let hasLooked = Turn()
         let hasTable = Locked(false)
         let outlive: @Sendable () -> Void = {
             let isOwn = unshareFiles(CInt(0x400)) == 0  // CLONE_FILES
@@ -112,17 +145,14 @@ enum DescriptorCloser {
             areClosed.wait()
             // Or the program's closes of its other files would be the last ones only after this thread's end.
             if isOwn { keepOnly(sockets) }
+            state.withLock { $0.outliving -= 1 }
         }
-        let hasThread = RunLoop.performInBackground(outlive)
-        if hasThread { hasLooked.wait() }
-        let isOutlived = hasThread && hasTable.withLock { $0 }
-        state.withLock { state in
-            state.sockets.removeFirst(sockets.count)
-            if !isOutlived { state.files += sockets }
+        guard makeThread(outlive) else {
+            state.withLock { $0.outliving -= 1 }
+            return false
         }
-        if isOutlived { for socket in sockets { SocketCalls.end(socket) } }
-        areClosed.take()
-        if !isOutlived { start() }
+        hasLooked.wait()
+        return hasTable.withLock { $0 }
     }
 
     /// Closes all that the calling thread's own table has beside these. A kernel without close_range(2) does it at the thread's end.

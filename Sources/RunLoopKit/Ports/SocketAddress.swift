@@ -98,17 +98,18 @@ enum SocketCalls {
         return true
     }
 
-    /// The next datagram, whole; nil if there is none.
-    static func readDatagram(_ descriptor: CInt, isLocal: Bool) -> [UInt8]? {
+    /// Reads the next datagram, whole.
+    static func readDatagram(_ descriptor: CInt, isLocal: Bool, into bytes: inout [UInt8]) -> ReadResult {
         // No protocol's datagrams are longer than what the kernel says of this one.
         let length = recv(descriptor, nil, 0, Int32(MSG_PEEK) | Int32(MSG_TRUNC))
-        guard length >= 0 else { return nil }
-        var count = -1
-        let bytes = [UInt8](unsafeUninitializedCapacity: max(length, 1)) { buffer, initialized in
-            count = receive(descriptor, isLocal: isLocal, into: UnsafeMutableRawBufferPointer(buffer)).count
+        if length < 0 { return result(length, errno, ofNothing: .bytes(0)) }
+        var outcome = ReadResult.nothing
+        bytes = [UInt8](unsafeUninitializedCapacity: max(length, 1)) { buffer, initialized in
+            let (count, error) = receive(descriptor, isLocal: isLocal, into: UnsafeMutableRawBufferPointer(buffer))
+            outcome = result(count, error, ofNothing: .bytes(0))
             initialized = max(count, 0)
         }
-        return count < 0 ? nil : bytes
+        return outcome
     }
 
     static func takeConnection(_ descriptor: CInt) -> CInt {
@@ -118,14 +119,24 @@ enum SocketCalls {
     /// Whether ``takeConnection(_:)`` has just failed in a way in which it fails again, although connections wait.
     static var cannotTakeConnections: Bool { ![EAGAIN, EINTR, ECONNABORTED].contains(errno) }
 
-    /// Whether the descriptor is connected before the time is over.
+    /// Whether the descriptor is connected before the time is over; at least one try is made.
     static func startConnection(_ descriptor: CInt, to address: [UInt8], until limit: ContinuousClock.Instant) -> Bool {
-        if with(address, { connect(descriptor, $0, $1) }) == 0 { return true }
-        // A local socket whose listener is busy says EAGAIN and cannot be waited for.
-        guard errno == EINPROGRESS || errno == EINTR, wait(descriptor, Int16(POLLOUT), until: limit) else { return false }
-        var error: CInt = 0
-        var size = socklen_t(MemoryLayout<CInt>.size)
-        return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0
+        var pause = 0.001
+        while with(address, { connect(descriptor, $0, $1) }) != 0 {
+            if errno == EAGAIN {
+                // The queue of a local listener is full, for which poll(2) does not wait: tried again, after a while that grows to a fiftieth of a second.
+                let left = limit.secondsFromNow
+                if left <= 0 { return false }
+                usleep(useconds_t(min(pause, left) * 1e6))
+                pause = min(pause * 2, 0.02)
+                continue
+            }
+            guard errno == EINPROGRESS || errno == EINTR, wait(descriptor, Int16(POLLOUT), until: limit) else { return false }
+            var error: CInt = 0
+            var size = socklen_t(MemoryLayout<CInt>.size)
+            return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0
+        }
+        return true
     }
 
     /// Whether all of it was written before the time is over; at least one try is made.
@@ -149,14 +160,26 @@ enum SocketCalls {
     enum ReadResult {
         case bytes(Int)
         case nothing
+        /// What has come stays queued: the kernel has no memory now (S-ARG-13).
+        case later
         case over
     }
 
     /// - Parameter isLocal: whether descriptors may come, which are closed.
     static func read(_ descriptor: CInt, isLocal: Bool, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         let (count, error) = receive(descriptor, isLocal: isLocal, into: buffer)
+        return result(count, error, ofNothing: .over)
+    }
+
+    /// - Parameter empty: what it is when nothing was read without an error.
+    private static func result(_ count: Int, _ error: CInt, ofNothing empty: ReadResult) -> ReadResult {
         if count > 0 { return .bytes(count) }
-        return count < 0 && (error == EAGAIN || error == EINTR) ? .nothing : .over
+        if count == 0 { return empty }
+        switch error {
+        case EAGAIN, EINTR: return .nothing
+        case ENOMEM, ENOBUFS: return .later
+        default: return .over
+        }
     }
 
     private static func receive(_ descriptor: CInt, isLocal: Bool, into buffer: UnsafeMutableRawBufferPointer) -> (count: Int, error: CInt) {

@@ -10,7 +10,7 @@
 // Sendable: the descriptor's number and everything else that changes is locked.
 final class SocketListener: @unchecked Sendable {
     /// A descriptor, closed with the last who uses it.
-    private final class Handle: Sendable {
+    final class Handle: Sendable {
         let descriptor: CInt
         let isLocal: Bool
 
@@ -23,11 +23,12 @@ final class SocketListener: @unchecked Sendable {
         deinit { SocketCalls.end(descriptor, isLocal: isLocal) }
     }
 
-    private final class Connection {
+    final class Connection {
         let handle: Handle
         let source: RunLoop.Source
-        /// Somebody reads, and owns what follows; changed under the listener's lock.
-        var isBeingRead = false
+        /// Somebody reads, and owns what follows: the generation of its process, since a child of `fork` does not have that thread, and what it left
+        /// may be half of a change. Changed under the listener's lock.
+        var reader: UInt?
         /// Of the message that is being read: first the header, then the payload too.
         var bytes: [UInt8] = []
         /// Guarded by the listener's lock: how many of these count, when there were last more, and whether there is no room for what has come.
@@ -42,7 +43,7 @@ final class SocketListener: @unchecked Sendable {
     }
 
     /// Sources that a loop leaves alone for a while, because nothing could be done for them; the timer ends that.
-    private struct Pause {
+    struct Pause {
         let timer: Timer
         var sources: [RunLoop.Source] = []
     }
@@ -57,7 +58,7 @@ final class SocketListener: @unchecked Sendable {
         var silence = Duration.seconds(10)
     }
 
-    private struct State {
+    struct State {
         /// Nil if the port is closed.
         var handle: Handle?
         var source: RunLoop.Source?
@@ -71,6 +72,8 @@ final class SocketListener: @unchecked Sendable {
         var connections: [CInt: Connection] = [:]
         /// The sum of what counts of all connections.
         var counted = 0
+        /// Of all but the favoured one.
+        var countedOfOthers: Int { counted - (favoured?.counted ?? 0) }
         /// The connection whose message may go beyond the bound.
         var favoured: Connection?
         /// When a silent connection may be looked for again.
@@ -86,7 +89,7 @@ final class SocketListener: @unchecked Sendable {
         var sources: [RunLoop.Source] { (source.map { [$0] } ?? []) + connections.values.map(\.source) }
     }
 
-    private let state = Locked(State())
+    let state = Locked(State())
     /// Where it really listens; nil if it does not.
     let address: [UInt8]?
     /// Set once, before anybody else has the port.
@@ -258,9 +261,11 @@ final class SocketListener: @unchecked Sendable {
             return handle
         }
         guard let listener = claimed else { return }
-        let datagram = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal)
+        var frame: [UInt8] = []
+        let result = SocketCalls.readDatagram(listener.descriptor, isLocal: listener.isLocal, into: &frame)
         state.withLock { $0.datagramReader = nil }
-        guard let frame = datagram, frame.count >= SocketFrame.headerLength,
+        if case .later = result, let source = state.withLock({ $0.source }) { pause(source) }
+        guard frame.count >= SocketFrame.headerLength,
             Int(number(frame, 0)) == frame.count - SocketFrame.headerLength,
             let message = SocketFrame.decode(msgid: number(frame, 4), frame, from: SocketFrame.headerLength)
         else { return }
@@ -271,104 +276,38 @@ final class SocketListener: @unchecked Sendable {
         case nothing
         /// There is no room for more of the message.
         case full
+        /// The kernel has no memory.
+        case later
         case message(CarriedMessage)
         case over
     }
 
     private func receive(_ descriptor: CInt) {
         // Of several loops one reads; the others look again while there is something left.
-        let claimed = state.withLock { state -> Connection? in
-            guard let connection = state.connections[descriptor], !connection.isBeingRead else { return nil }
-            connection.isBeingRead = true
-            return connection
+        let (claimed, isLost) = state.withLock { state -> (Connection?, Bool) in
+            guard let connection = state.connections[descriptor] else { return (nil, false) }
+            let reader = connection.reader
+            if reader == ForkedChild.generation { return (nil, false) }
+            connection.reader = ForkedChild.generation
+            return (connection, reader != nil)
         }
         guard let connection = claimed else { return }
-        let outcome = read(connection)
+        // What that thread had in hand is not freed either.
+        if isLost { _ = Unmanaged.passRetained(connection) }
+        let outcome = isLost ? .over : read(connection)
         let isOver = if case .over = outcome { true } else { false }
         state.withLock { state in
-            connection.isBeingRead = false
+            connection.reader = nil
             guard state.connections[descriptor] === connection else { return }
             state.settle(connection, at: isOver ? 0 : max(connection.bytes.count - limits.free, 0))
             if isOver { state.connections[descriptor] = nil }
         }
         switch outcome {
         case .nothing: break
-        case .full: pause(connection.source)
+        case .full, .later: pause(connection.source)
         case .message(let message): port?.deliver(message)
         case .over: connection.source.invalidate()
         }
-    }
-
-    private enum Room {
-        case enough
-        case full
-        /// Perhaps, if this one is closed, which was silent at that time.
-        case behind(Connection, since: SuspendingClock.Instant)
-    }
-
-    /// Takes room for so many bytes of a message that is not whole; nil if the connection is closed.
-    private func takeRoom(_ size: Int, for connection: Connection) -> Bool? {
-        let count = size - limits.free
-        if count <= 0 { return true }
-        // Each round but the last closes a connection.
-        while true {
-            let now = SuspendingClock.now
-            let room: Room? = state.withLock { state in
-                guard state.connections[connection.handle.descriptor] === connection else { return nil }
-                if state.counted + count - connection.counted > limits.all, state.favoured !== connection {
-                    guard state.favoured == nil else {
-                        connection.waitsForRoom = true
-                        return silentConnection(in: &state, now).map { .behind($0, since: $0.lastBytes) } ?? .full
-                    }
-                    state.favoured = connection
-                }
-                state.settle(connection, at: count)
-                connection.lastBytes = now
-                connection.waitsForRoom = false
-                return .enough
-            }
-            switch room {
-            case nil: return nil
-            case .enough?: return true
-            case .full?: return false
-            case .behind(let silent, let since)?: if !close(silent, since, now) { return false }
-            }
-        }
-    }
-
-    /// The one that has been silent for the longest time, if that is too long. The time of a look grows with the number of connections, so
-    /// that there is one in a while.
-    private func silentConnection(in state: inout State, _ now: SuspendingClock.Instant) -> Connection? {
-        guard now >= state.nextLook else { return nil }
-        state.nextLook = now + .milliseconds(100)
-        let last = now - limits.silence
-        var silent: Connection?
-        for connection in state.connections.values
-        where connection.counted > 0 && !connection.isBeingRead && !connection.waitsForRoom && connection.lastBytes <= last {
-            if silent.map({ connection.lastBytes < $0.lastBytes }) ?? true { silent = connection }
-        }
-        return silent
-    }
-
-    /// Closes a silent connection, but not one for which this process has not looked.
-    private func close(_ silent: Connection, _ since: SuspendingClock.Instant, _ now: SuspendingClock.Instant) -> Bool {
-        let hasMore = SocketCalls.isReadable(silent.handle.descriptor)
-        let isClosed = state.withLock { state in
-            guard state.connections[silent.handle.descriptor] === silent, !silent.isBeingRead, silent.lastBytes == since else {
-                return false
-            }
-            if hasMore {
-                silent.lastBytes = now
-                return false
-            }
-            state.settle(silent, at: 0)
-            state.connections[silent.handle.descriptor] = nil
-            // There may be another one.
-            state.nextLook = now
-            return true
-        }
-        if isClosed { silent.source.invalidate() }
-        return isClosed
     }
 
     /// Reads on, at most to the end of the message.
@@ -406,6 +345,7 @@ final class SocketListener: @unchecked Sendable {
             switch result {
             case .bytes: connection.bytes += portion
             case .nothing: return .nothing
+            case .later: return .later
             case .over: return .over
             }
         }

@@ -104,8 +104,10 @@ final class SocketSender: @unchecked Sendable {
     private func isOver(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         return withUnsafeMutableBytes(of: &byte) { buffer in
-            if case .nothing = SocketCalls.read(descriptor, isLocal: isLocal, into: buffer) { return false }
-            return true
+            switch SocketCalls.read(descriptor, isLocal: isLocal, into: buffer) {
+            case .nothing, .later: return false
+            case .bytes, .over: return true
+            }
         }
     }
 }
