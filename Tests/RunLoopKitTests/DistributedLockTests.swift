@@ -289,4 +289,40 @@ private final class LockFile: Sendable {
         try holder.unlock()
         #expect(try await waiter.value)
     }
+
+    @Test("A directory whose file server does not answer holds up no lock of another one, neither its wait nor its end: S-NSLK-9")
+    func slowServer() async throws {
+        let (slow, fast) = (LockFile(), LockFile())
+        let (held, isHeld) = AsyncStream.makeStream(of: Void.self)
+        let (stream, mayEnd) = AsyncStream.makeStream(of: Void.self)
+        let (one, other) = (try fast.make(), try fast.make())
+        let holder = Task {
+            try await one.locked {
+                isHeld.finish()
+                for await _ in stream {}
+            }
+        }
+        for await _ in held {}
+        let waiter = Task { try await other.locked { true } }
+        while other.waiting.withLock({ $0.tasks.isEmpty }) { await Task.yield() }
+        // The thread of the slow directory is in a call that does not return.
+        let answers = Promise<Void>()
+        var use: FileLockThread.Use? = try FileLockThread.use(for: slow.path)
+        use?.loop.perform { answers.value }
+        use?.loop.wakeUp()
+        let hangs = Task { try await slow.make().locked { true } }
+        mayEnd.finish()
+        try await holder.value
+        #expect(try await waiter.value)
+        #expect(try await fast.make().locked { true })
+        // Any number of directories has no more threads than there may be.
+        var uses = (0..<100).compactMap { try? FileLockThread.use(for: "/tmp/RunLoopKit.\($0)/lock") }
+        #expect(uses.count == 100 && FileLockThread.count <= FileLockThread.most + 1)
+        uses = []
+        answers.fulfil(())
+        use = nil
+        #expect(try await hangs.value)
+        // Other tests have locks too.
+        while FileLockThread.count > 1 { try await Task.sleep(for: .milliseconds(1)) }
+    }
 }

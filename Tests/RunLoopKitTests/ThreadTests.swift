@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-import RunLoopKit
+@testable import RunLoopKit
 import Synchronization
 import Testing
 
@@ -371,6 +371,31 @@ import Glibc
         try abandoned(canary)
         while canary.deaths == 0 { try await Task.sleep(for: .milliseconds(1)) }
         #expect(canary.deaths == 1)
+    }
+
+    @Test("However many tasks wait for the end of a thread, one thread joins it for them: S-THREAD-8 S-THR-9")
+    func oneThreadJoins() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        let mayEnd = Promise<Void>()
+        thread.loop.add(RunLoop.Source(cancel: { _, _ in mayEnd.value }, perform: { _ in }), forMode: .default)
+        func count() -> Int {
+            guard let directory = opendir("/proc/self/task") else { return 0 }
+            defer { closedir(directory) }
+            var count = 0
+            while readdir(directory) != nil { count += 1 }
+            return count
+        }
+        let tasks = (0..<400).map { _ in Task { await thread.finish() } }
+        while thread.state.withLock({ $0.joiners.count }) < tasks.count { await Task.yield() }
+        // Other tests have threads too, which end.
+        let limit = ContinuousClock.now + .seconds(60)
+        while count() >= tasks.count, .now < limit { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(count() < tasks.count)
+        mayEnd.fulfil(())
+        for task in tasks { await task.value }
+        #expect(thread.isFinished)
+        await thread.finish()
     }
 
     private func abandoned(_ canary: Canary) throws {

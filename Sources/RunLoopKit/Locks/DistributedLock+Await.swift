@@ -2,7 +2,8 @@
 extension DistributedLock {
     /// Waits until the lock is free, takes it, calls a closure and unlocks.
     ///
-    /// Neither the wait nor a slow file server blocks the executor of the caller: a thread of the library does what may block.
+    /// Neither the wait nor a slow file server blocks the executor of the caller: a thread of the library does what may block, for each
+    /// directory one of its own (S-NSLK-9).
     /// Tasks, objects and processes that wait for one lock get it in no particular order.
     ///
     /// - Parameters:
@@ -17,8 +18,10 @@ extension DistributedLock {
         checkingEvery interval: Duration = .seconds(1), isolation: isolated (any Actor)? = #isolation,
         _ body: nonisolated(nonsending) () async throws -> Result
     ) async throws -> Result {
-        let loop = try FileLockThread.loop()
-        try await take(on: loop, checkingEvery: interval, isolation: isolation)
+        let use = try FileLockThread.use(for: path)
+        defer { withExtendedLifetime(use) {} }
+        let loop = use.loop
+        try await take(by: use, checkingEvery: interval, isolation: isolation)
         let result: Result
         do {
             result = try await body()
@@ -30,11 +33,12 @@ extension DistributedLock {
         return result
     }
 
-    private func take(on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?) async throws {
+    private func take(by use: FileLockThread.Use, checkingEvery interval: Duration, isolation: isolated (any Actor)?) async throws {
+        let loop = use.loop
         // A closure that has begun is awaited even if the task is cancelled, so that nobody takes the lock without knowing.
         if try await loop.call({ try self.tryLock() }) { return }
         // The first look of the source comes after this, so nothing is missed between the attempt and it.
-        var reports = try await freeReports(on: loop, checkingEvery: interval, isolation: isolation).makeAsyncIterator()
+        var reports = try await freeReports(by: use, checkingEvery: interval, isolation: isolation).makeAsyncIterator()
         while await reports.next(isolation: isolation) != nil {
             if try await loop.call({ try self.tryLock() }) { return }
         }
@@ -45,9 +49,10 @@ extension DistributedLock {
     /// A report each time that the lock may be free. The source looks at the file when it is made, and holds up who ends it while it
     /// looks, so both are done on the loop's thread.
     private func freeReports(
-        on loop: RunLoop, checkingEvery interval: Duration, isolation: isolated (any Actor)?
+        by use: FileLockThread.Use, checkingEvery interval: Duration, isolation: isolated (any Actor)?
     ) async throws -> LoopSequence<Void> {
-        try await loop.call {
+        let loop = use.loop
+        return try await loop.call {
             let elements = LoopElements<Void>(keepsLastOnly: true)
             let source = try RunLoop.Source(whenFree: self, checkingEvery: interval) { _ in elements.give(()) }
             let number = self.waiting.withLock { waiting in
@@ -59,7 +64,10 @@ extension DistributedLock {
                 let task = self.waiting.withLock { $0.tasks.removeValue(forKey: number) }
                 _ = task
                 // Now: the source has a reference to the lock, whose last one unlocks.
-                loop.perform { source.invalidate() }
+                loop.perform {
+                    source.invalidate()
+                    withExtendedLifetime(use) {}
+                }
                 loop.wakeUp()
             }
             loop.add(source, forMode: .default)
@@ -68,26 +76,115 @@ extension DistributedLock {
     }
 }
 
-/// The one thread that takes and gives back file locks for asynchronous callers. It begins with the first of them and stays; the child
-/// of `fork` begins one of its own.
+/// The threads that take and give back file locks for asynchronous callers: one for each directory in which that is done, since a file
+/// server that does not answer holds up the thread that asks it. One stays when nothing is left to do; the child of `fork` begins with none.
 enum FileLockThread {
-    private static let starting = LongLock()
-    private static let known = Locked<RunLoopThread?>(nil)
+    /// More directories than this share threads.
+    static var most: Int { 16 }
 
-    static func prepare() { _ = (starting, known) }
+    /// What has to be done by a thread. The last reference gives the thread back.
+    // Sendable: all is constant.
+    final class Use: Sendable {
+        let loop: RunLoop
+        fileprivate let worker: Worker
+        fileprivate let directory: String
+        private let generation = ForkedChild.generation
 
-    static func loop() throws -> RunLoop {
-        try starting.withLock { isForked in
-            if !isForked, let thread = known.withLock({ $0 }) { return thread.loop }
-            let thread = RunLoopThread(name: "file locks")
-            try thread.start()
-            let former = known.withLock { known in
-                let former = known
-                known = thread
-                return former
-            }
-            _ = former
-            return thread.loop
+        fileprivate init(_ worker: Worker, _ directory: String) {
+            self.worker = worker
+            self.directory = directory
+            loop = worker.thread.loop
+        }
+
+        deinit {
+            // The parent's threads are not the child's.
+            if generation == ForkedChild.generation { FileLockThread.giveBack(self) }
         }
     }
+
+    // Sendable: the thread is constant, the number is guarded by `workers`.
+    fileprivate final class Worker: @unchecked Sendable {
+        let thread: RunLoopThread
+        var uses = 0
+
+        init(_ thread: RunLoopThread) { self.thread = thread }
+    }
+
+    private struct Workers {
+        var ofDirectories: [String: (worker: Worker, uses: Int)] = [:]
+        var busy: [ObjectIdentifier: Worker] = [:]
+        var idle: Worker?
+
+        /// The thread that has the directory, or one that has nothing to do; nil if there is none. Counts the use.
+        mutating func use(_ directory: String) -> Worker? {
+            if let known = ofDirectories[directory] { return note(known.worker, directory) }
+            guard let worker = idle else { return nil }
+            idle = nil
+            return note(worker, directory)
+        }
+
+        /// The thread that has least to do.
+        mutating func share(_ directory: String) -> Worker? {
+            busy.values.min { $0.uses < $1.uses }.map { note($0, directory) }
+        }
+
+        mutating func note(_ worker: Worker, _ directory: String) -> Worker {
+            worker.uses += 1
+            busy[ObjectIdentifier(worker)] = worker
+            ofDirectories[directory] = (worker, (ofDirectories[directory]?.uses ?? 0) + 1)
+            return worker
+        }
+
+        /// Returns the thread if it is one too many.
+        mutating func giveBack(_ worker: Worker, _ directory: String) -> Worker? {
+            let uses = (ofDirectories[directory]?.uses ?? 1) - 1
+            ofDirectories[directory] = uses > 0 ? (worker, uses) : nil
+            worker.uses -= 1
+            if worker.uses > 0 { return nil }
+            busy[ObjectIdentifier(worker)] = nil
+            if idle != nil { return worker }
+            idle = worker
+            return nil
+        }
+    }
+
+    /// Held while a thread is made.
+    private static let starting = LongLock()
+    private static let workers = Locked(Workers())
+
+    static func prepare() { _ = (starting, workers) }
+
+    static func use(for path: String) throws -> Use {
+        let directory = String(path.utf8.prefix(upTo: path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.utf8.startIndex)) ?? ""
+        let worker = try starting.withLock { isForked in
+            if isForked {
+                let former = workers.withLock { workers in
+                    let former = workers
+                    workers = Workers()
+                    return former
+                }
+                _ = former
+            }
+            if let worker = workers.withLock({ $0.use(directory) }) { return worker }
+            if let worker = workers.withLock({ $0.busy.count < most ? nil : $0.share(directory) }) { return worker }
+            let thread = RunLoopThread(name: "file locks")
+            do {
+                try thread.start()
+            } catch {
+                if let worker = workers.withLock({ $0.share(directory) }) { return worker }
+                throw error
+            }
+            let worker = Worker(thread)
+            return workers.withLock { $0.note(worker, directory) }
+        }
+        return Use(worker, directory)
+    }
+
+    private static func giveBack(_ use: Use) {
+        let surplus = workers.withLock { $0.giveBack(use.worker, use.directory) }
+        surplus?.thread.stop()
+    }
+
+    /// How many threads there are, for tests.
+    static var count: Int { workers.withLock { $0.busy.count + ($0.idle == nil ? 0 : 1) } }
 }

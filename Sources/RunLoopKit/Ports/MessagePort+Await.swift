@@ -21,7 +21,7 @@ extension MessagePort {
     ///
     /// - Parameters:
     ///   - bytes: what to send, at most 0x60000000 bytes. More than 32 KiB are copied to the receiver on a separate thread, which a
-    ///     cancellation does not wait for.
+    ///     cancellation does not wait for; where the receiver has no room, it goes on to wait for that at most as long as it has waited.
     ///   - msgid: any number.
     ///   - descriptors: open ones, at most 128; the receiver gets duplicates.
     ///   - timeout: for everything together; nil for no limit.
@@ -39,7 +39,7 @@ extension MessagePort {
     ) async throws -> [UInt8] {
         guard let target else { throw RequestError.isInvalid }
         let request = AwaitedRequest(
-            to: target.reference, on: loop, AwaitedRequest.Message(bytes: bytes, msgid: msgid, descriptors: descriptors), timeout)
+            to: target, on: loop, AwaitedRequest.Message(bytes: bytes, msgid: msgid, descriptors: descriptors), timeout)
         let clock = request.startClock()
         defer { clock?.cancel() }
         return try await withTaskCancellationHandler {
@@ -55,7 +55,7 @@ extension MessagePort {
 /// A request of a message port on its way, and who awaits it.
 // Sendable: what changes is locked, the references are to objects of the C library, whose functions may be called from any thread,
 // and which this object keeps.
-private final class AwaitedRequest: @unchecked Sendable {
+fileprivate final class AwaitedRequest: @unchecked Sendable {
     typealias Continuation = LoopContinuation<[UInt8], any Error>
 
     struct Message {
@@ -103,6 +103,9 @@ private final class AwaitedRequest: @unchecked Sendable {
     private let sending = Locked(Sending())
     private let endHandler = Locked<UInt>(0)
     private let forkHandler = Locked<UInt>(0)
+    /// Among those that wait for room; 0 if it does not.
+    private let place = Locked<UInt>(0)
+    private let room: AwaitedRoom
     private let generation = ForkedChild.generation
 
     /// A longer message may wait for its receiver in the middle.
@@ -110,8 +113,9 @@ private final class AwaitedRequest: @unchecked Sendable {
     /// What is longer is for ever, as for the C library (S-MSG-23).
     private static var longestTimeout: Duration { .seconds(864_000) }
 
-    init(to port: RLMessagePortRef, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
-        self.port = port
+    init(to target: MessagePort, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
+        port = target.reference
+        room = target.awaitedRoom
         self.loop = loop
         self.message = message
         descriptors = Descriptors(message.descriptors)
@@ -162,26 +166,27 @@ private final class AwaitedRequest: @unchecked Sendable {
         }
     }
 
-    /// Tries again while the queue is full: soon, then a hundred times a second.
+    /// Has the port try again while the queue is full.
     private func sendAgain() {
-        ForkedChild.runElsewhere {
-            var pause = Duration.microseconds(100)
-            while !self.isOver {
-                _ = await ForkedChild.sleep(until: .now + pause, on: self.loop)
-                pause = min(pause * 2, .milliseconds(10))
-                if self.send(waiting: 0) { return }
-            }
+        let number = room.add(self)
+        place.withLock { $0 = number }
+        // Whoever has ended the request meanwhile did not find the number.
+        if isOver { room.remove(number) }
+    }
+
+    /// On a thread of its own. It waits for room again and again, so that it ends soon after a cancellation: in no more time than it has waited.
+    private func sendLong() {
+        var wait = 0.1
+        while !isOver {
+            let left = limit.map { max($0.secondsFromNow, 0) } ?? .infinity
+            if send(waiting: min(wait, left)) { return }
+            if left <= wait { return end(.failure(MessagePort.RequestError.sendTimeout)) }
+            wait *= 2
         }
     }
 
-    /// On a thread of its own.
-    private func sendLong() {
-        let seconds = limit.map { max($0.secondsFromNow, 0) } ?? .infinity
-        if !send(waiting: seconds) { end(.failure(MessagePort.RequestError.sendTimeout)) }
-    }
-
     /// False if the queue was full for so long.
-    private func send(waiting seconds: Double) -> Bool {
+    fileprivate func send(waiting seconds: Double) -> Bool {
         if isOver { return true }
         let info = Unmanaged.passRetained(self)
         var number: UInt32 = 0
@@ -257,6 +262,7 @@ private final class AwaitedRequest: @unchecked Sendable {
         if !isMine { return }
         loop.executor.forget(handler: endHandler.withLock { $0 })
         ForkedChild.forget(forkHandler.withLock { $0 })
+        room.remove(place.withLock { $0 })
     }
 
     /// In a child of `fork` the port is invalid, and threads that sent, or brought an end, do not exist.
@@ -269,5 +275,65 @@ private final class AwaitedRequest: @unchecked Sendable {
     /// The C library gives up its reference to this object, unless it calls the function, which does so too.
     private func cancel(_ number: UInt32) {
         if RLMessagePortCancelRequest(port, number) { Unmanaged.passUnretained(self).release() }
+    }
+}
+
+/// The requests to one port that wait for room in its receiver's queue. One pause is for all of them, and what is tried after it is the
+/// first, so that their number costs nothing.
+// In a child of `fork` the parent's ports are invalid: there nobody waits with a port whose task is not there.
+final class AwaitedRoom: Sendable {
+    private struct State {
+        var waiting: [UInt: AwaitedRequest] = [:]
+        /// The numbers of those that wait lie from here, where the first may have been removed, to the last.
+        var first: UInt = 1
+        var last: UInt = 0
+        /// A task tries for those that wait.
+        var isTried = false
+    }
+
+    private let state = Locked(State())
+
+    fileprivate func add(_ request: AwaitedRequest) -> UInt {
+        let (number, isFirst) = state.withLock { state in
+            state.last += 1
+            state.waiting[state.last] = request
+            defer { state.isTried = true }
+            return (state.last, !state.isTried)
+        }
+        if isFirst { ForkedChild.runElsewhere { await self.tryAgain() } }
+        return number
+    }
+
+    fileprivate func remove(_ number: UInt) {
+        let request = state.withLock { $0.waiting.removeValue(forKey: number) }
+        _ = request
+    }
+
+    /// The one that waits longest. Each number is passed over once.
+    private func first() -> (UInt, AwaitedRequest)? {
+        state.withLock { state in
+            while state.first <= state.last {
+                if let request = state.waiting[state.first] { return (state.first, request) }
+                state.first += 1
+            }
+            state.isTried = false
+            return nil
+        }
+    }
+
+    /// Soon, and when nothing has found room then a hundred times a second.
+    private func tryAgain() async {
+        var pause = Duration.microseconds(100)
+        while true {
+            _ = await ForkedChild.sleep(until: .now + pause, on: .main)
+            pause = min(pause * 2, .milliseconds(10))
+            // Each step takes one away.
+            while true {
+                guard let (number, request) = first() else { return }
+                if !request.send(waiting: 0) { break }
+                remove(number)
+                pause = .microseconds(100)
+            }
+        }
     }
 }

@@ -39,16 +39,18 @@ public final class RunLoopThread: @unchecked Sendable {
     /// The loop, once somebody has asked for it.
     private let knownLoop = AtomicLazyReference<RunLoop>()
 
-    private struct State {
+    struct State {
         var isCancelled = false
         /// The body is over, and what was to be performed after it.
         var isOver = false
         var finishers: [LoopContinuation<Void, Never>] = []
         /// Who waits for what comes after that.
         var joiners: [LoopContinuation<Void, Never>] = []
+        /// In which process a thread joins for all of them, by the generation; one of the parent's does not exist in a child.
+        var joins: UInt?
     }
 
-    private let state = Locked(State())
+    let state = Locked(State())
     /// Thread's own.
     private var values = ThreadDictionary()
 
@@ -191,7 +193,7 @@ extension RunLoopThread {
     private func resumeJoiners() {
         ForkGuard.whole {
             let joiners = state.withLock { state in
-                defer { state.joiners = [] }
+                defer { (state.joiners, state.joins) = ([], nil) }
                 return state.joiners
             }
             for joiner in joiners { joiner.resume() }
@@ -319,7 +321,13 @@ extension RunLoopThread {
         await RunLoopExecutor.staying(isolation: isolation) {
             await withCheckedContinuation(isolation: isolation) { (continuation: CheckedContinuation<Void, Never>) in
                 let joiner = LoopContinuation(continuation, isolation: isolation)
-                state.withLock { $0.joiners.append(joiner) }
+                let generation = ForkedChild.generation
+                let isFirst = state.withLock { state in
+                    state.joiners.append(joiner)
+                    defer { state.joins = generation }
+                    return state.joins != generation
+                }
+                if !isFirst { return }
                 let wait: @Sendable () -> Void = {
                     self.join()
                     self.resumeJoiners()
