@@ -49,6 +49,7 @@ _declare("RLRetain", ctypes.c_void_p, ctypes.c_void_p)
 _declare("RLRelease", None, ctypes.c_void_p)
 _declare("RLStop", None, ctypes.c_void_p)
 _declare("RLWakeUp", None, ctypes.c_void_p)
+_declare("RLIsModeEmpty", ctypes.c_bool, _MODE)
 _declare("RLRunInMode", ctypes.c_int32, _MODE, ctypes.c_double, ctypes.c_bool)
 _declare("RLAbsoluteTimeGetCurrent", ctypes.c_double)
 _declare("RLPerformFunction", None, ctypes.c_void_p, _MODE, _FUNCTION, ctypes.c_void_p, _FUNCTION)
@@ -103,20 +104,22 @@ def _look_for_the_end():
 class Host:
     """A mode of this thread's run loop, served by the running event loop until `close`, or to the end of a `with`.
 
-    When nothing is left in the mode, or the run was stopped, `finished` tells; the next item begins a new run. A run loop has one
-    Host at a time: another raises OSError. In a callback of the run loop it serves its mode, but sees no end of a run. In the child
-    of fork it is closed, so that the child can have one of its own. One that is never closed stays while its event loop is open or
-    something refers to it.
+    When nothing is left in the mode, or the run was stopped, `finished` tells, also if it is called after that; the next item begins
+    a new run. A run loop has one Host at a time: another raises OSError. In a callback of the run loop it serves its mode, but sees
+    no end of a run. In the child of fork it is closed, so that the child can have one of its own. One that is never closed stays
+    while its event loop is open or something refers to it.
     """
 
     _open = weakref.WeakSet()
     _run = None
+    _untold = None  #: how the last run ended, if nobody waited for that
 
     def __init__(self, mode=DEFAULT_MODE):
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._waiting = []
-        self._run = lib.RLForeignRunCreate(mode.encode())
+        self._mode = mode.encode()
+        self._run = lib.RLForeignRunCreate(self._mode)
         if not self._run:
             raise OSError("this run loop has a foreign run already, the mode cannot be run, or no descriptor is free")
         self._descriptor = lib.RLForeignRunGetDescriptor(self._run)
@@ -135,10 +138,11 @@ class Host:
             _of_thread.dispatches -= 1
         if self._run:  # no callback closed it
             if result:
-                waiting, self._waiting = self._waiting, []
+                waiting = [future for future in self._waiting if not future.done()]
+                self._waiting = []
                 for future in waiting:
-                    if not future.done():
-                        future.set_result(Result(result))
+                    future.set_result(Result(result))
+                self._untold = None if waiting else Result(result)
             # So that the next wait is one: the descriptor tells of the rest.
             lib.RLForeignRunPrepare(self._run)
         # Last: the program may go on with the event loop.
@@ -149,15 +153,25 @@ class Host:
     async def finished(self):
         """Waits for the end of the run: a Result. Raises CancelledError if the Host is closed, or is closed before that.
 
-        A run ends after a pass. Where code of a C library that is called by asyncio takes the last item away, call wake_up.
+        An end for which nobody waited is told at once, and once: STOPPED until another run has ended, FINISHED while nothing is in
+        the mode. Otherwise this waits, also for a run that is still to begin. A run ends after a pass. Where code of a C library that
+        is called by asyncio takes the last item away, call wake_up.
         """
         if not self._run:
             raise asyncio.CancelledError
+        result, self._untold = self._untold, None
+        if result is Result.STOPPED or result and lib.RLIsModeEmpty(self._mode):
+            return result
         _look_for_the_end()
         future = self._loop.create_future()
         self._waiting.append(future)
         try:
             return await future
+        except asyncio.CancelledError:
+            # It was told, and given up before it had heard of it.
+            if not future.cancelled() and future.done():
+                self._untold = future.result()
+            raise
         finally:
             if future in self._waiting:
                 self._waiting.remove(future)

@@ -124,6 +124,63 @@ class Asyncio(unittest.TestCase):
 
         main(body)
 
+    def test_the_end_of_a_run_is_told_later(self):
+        """S-FRN-6: who asks after the end of a run is told at once how it ended, once, and not if there is something in the mode again."""
+
+        is_waiting = runloop.lib.RLIsWaiting
+        is_waiting.restype, is_waiting.argtypes = ctypes.c_bool, [ctypes.c_void_p]
+
+        async def begun():
+            """In the wait of a run."""
+            while not is_waiting(runloop.current()):
+                await asyncio.sleep(0)
+
+        async def ended(host):
+            """After the end of the run that is under way."""
+            while not host._untold:
+                await asyncio.sleep(0)
+
+        async def body():
+            with runloop.Host() as host:
+                runloop.Timer(0.001, lambda timer: None)
+                await ended(host)
+                # At once: the call does not wait.
+                with self.assertRaises(StopIteration) as returned:
+                    host.finished().send(None)
+                self.assertIs(returned.exception.value, runloop.Result.FINISHED)
+                # Once: this one waits for the next run.
+                next_end = asyncio.create_task(host.finished())
+                await asyncio.sleep(0)
+                self.assertFalse(next_end.done())
+                runloop.perform(lambda: None)
+                self.assertIs(await next_end, runloop.Result.FINISHED)
+                # Something is in the mode again.
+                runloop.perform(lambda: None)
+                await ended(host)
+                keep = runloop.Timer(1000, lambda timer: None)
+                end = asyncio.create_task(host.finished())
+                await asyncio.sleep(0)
+                self.assertFalse(end.done())
+                await begun()
+                keep.invalidate()
+                self.assertIs(await end, runloop.Result.FINISHED)
+                # A stop is not forgotten because something is left.
+                keep = runloop.Timer(1000, lambda timer: None)
+                runloop.perform(runloop.stop)
+                await ended(host)
+                self.assertIs(await host.finished(), runloop.Result.STOPPED)
+                # An end that has come is not lost because who waited for it was cancelled at that moment.
+                given_up = host.finished()
+                future = given_up.send(None)
+                await begun()
+                keep.invalidate()
+                while not future.done():
+                    await asyncio.sleep(0)
+                self.assertRaises(asyncio.CancelledError, given_up.throw, asyncio.CancelledError())
+                self.assertIs(await host.finished(), runloop.Result.FINISHED)
+
+        main(body)
+
     def test_another_thread_performs(self):
         """S-FRN-3: what other threads queue is called at once, on the event loop's thread."""
 
