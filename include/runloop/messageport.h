@@ -216,7 +216,9 @@ RLMessagePortGetInvalidationCallBack(RLMessagePortRef RL_NULLABLE ms);
  * callout: NULL removes it. On an invalid port it is called at once, with info NULL, and not kept.
  *     On a remote port it is also called, on a thread of the library, if the local port ends while
  *     no thread here uses the remote one, for one port after the other; if no such thread can be
- *     made, which is logged once, it is called when the port is used next.
+ *     made, which is logged once, it is called when the port is used next. That thread has all
+ *     signals blocked, and so has a process or thread that the function starts there, unless it
+ *     changes the mask before (pthread_sigmask).
  * Threads: any. Reentrancy: call-outs too; may call callout.
  * CF: CFMessagePortSetInvalidationCallBack. Since 0.1.
  */
