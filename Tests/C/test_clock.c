@@ -58,26 +58,6 @@ RL_TEST(a_clock_stands_still, "S-CLK-1 S-CLK-3 S-CLK-11", "A clock shows the tim
     RLRelease(clock_of_loop);
 }
 
-static double gone;
-static void move_and_poll(RLTimerRef unused, void *info) {
-    (void)unused, (void)info;
-    double before = passed();
-    RLClockAdvance(clock_of_loop, 5);
-    RLRunInMode(kRLDefaultMode, 0, false);
-    gone = passed() - before;
-}
-RL_TEST(a_poll_goes_on_in_a_mode_without_anything, "S-CLK-5",
-        "A run of 0 seconds in a callback goes on to the clock's time also where the mode has nothing but the timer that is called") {
-    use_clock();
-    RLTimerRef timer = RLTimerCreate(date_in(1), 1000, 0, 0, move_and_poll, NULL);
-    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
-    RLClockAdvance(clock_of_loop, 1);
-    ck_assert(is(gone, 5));
-    RLTimerInvalidate(timer);
-    RLRelease(timer);
-    RLRelease(clock_of_loop);
-}
-
 RL_TEST(an_hour_in_no_time, "S-CLK-4 S-CLK-5 S-CLK-6", "Timers fire at their own dates, in order, as often as those lie on the way") {
     use_clock();
     static Probe hourly = {.name = "hour", .action = note_time}, late = {.name = "late", .action = note_time};

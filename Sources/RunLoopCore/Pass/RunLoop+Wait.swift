@@ -19,8 +19,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let mayMerge = mode.pointee.ports.count > 0 && !pointee.waits.hasUntold
         let isBare = !mode.pointee.ports.needsKernel && mode.pointee.timers.isEmpty && mode.pointee.inboxCount == 0 && pointee.waits.isIdle
         unlock(owner: true)
-        // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at, and no clock of the program's to go on with.
-        if isBare && !servesMainQueue(in: mode) && manualClock == nil {
+        // A poll in a mode with neither timers nor ports nor inboxes has nothing to look at.
+        if isBare && !servesMainQueue(in: mode) {
             endWait(frame)
             return Wait(event: .none, kind: .polled)
         }
