@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "CLinux.h"
 #include "CLinuxCalls.h"
@@ -17,10 +18,17 @@ struct turns {
     bool has_table;
 };
 
-/* Threads that close what their tables have of the program's files. Each close calls the file's flush, which may not end (FUSE, NFS): then no more than a
- * few threads, and what they were to close, wait for that. Relaxed: a bound. */
-enum { MOST_CLOSING = 4 };
-static int closing;
+/* Threads that close what their tables have of the program's files, and the second in which the first began or one was done last. Each close calls the
+ * file's flush, which may not end (FUSE, NFS): when none is done for a second no more than a few threads, and what they were to close, wait for that.
+ * Relaxed: a bound. */
+enum { FEW_CLOSING = 4, MOST_CLOSING = 256 };
+static int closing, last_done;
+
+static int seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (int)time.tv_sec;
+}
 
 void rl_forget_droppers(void) { __atomic_store_n(&closing, 0, __ATOMIC_RELAXED); }
 
@@ -59,6 +67,7 @@ static void outlive(void *argument) {
     /* They may be gone when the wake-up comes, which then wakes nobody. */
     take_turn(&turns->is_over);
     if (has_table) keep_only(kept, count);
+    __atomic_store_n(&last_done, seconds(), __ATOMIC_RELAXED);
     __atomic_sub_fetch(&closing, 1, __ATOMIC_RELAXED);
 }
 
@@ -72,7 +81,10 @@ static void switch_linger_off(int descriptor) {
 }
 
 static bool start_outliving(struct turns *turns) {
-    if (__atomic_add_fetch(&closing, 1, __ATOMIC_RELAXED) <= MOST_CLOSING && rl_start_thread(outlive, turns)) return true;
+    const int count = __atomic_add_fetch(&closing, 1, __ATOMIC_RELAXED), now = seconds();
+    if (count == 1) __atomic_store_n(&last_done, now, __ATOMIC_RELAXED);
+    const int most = now - __atomic_load_n(&last_done, __ATOMIC_RELAXED) < 2 ? MOST_CLOSING : FEW_CLOSING;
+    if (count <= most && rl_start_thread(outlive, turns)) return true;
     __atomic_sub_fetch(&closing, 1, __ATOMIC_RELAXED);
     return false;
 }

@@ -213,7 +213,7 @@ static bool flush_without_end(long number, const long argument[6], long *result)
     return false;
 }
 RL_TEST(a_flush_that_does_not_end_holds_few_closers, "S-MSG-42",
-        "Where the flush of one of the program's files does not end, four closers at most wait for it, and sockets that come later are closed as by close") {
+        "Where the flush of one of the program's files does not end, few closers wait for it, and sockets that come seconds later are closed as by close") {
     enum { SOCKETS = 12, HELD = 4 };
     use_own_directory();
     ck_assert_int_ge(program_file = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
@@ -224,6 +224,8 @@ RL_TEST(a_flush_that_does_not_end_holds_few_closers, "S-MSG-42",
     hook_system_calls(flush_without_end);
     for (int i = 0; i < SOCKETS; i++) {
         int ends[2], calls = service.calls;
+        double begin = monotonic_now();
+        if (i == HELD) while (monotonic_now() < begin + 2.1) RLRunInMode("m", 0.1, true);
         ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         own[i] = ends[0];
         send_memory(raw, header, ends[1]);

@@ -10,15 +10,17 @@ internal import Musl
 /// - Sockets are closed by the end of a thread with a table of descriptors of its own, one for all that have come meanwhile: an ending
 ///   thread waits for nothing that lingers (socket(7)), neither for the socket nor for those in its queue. That table has all of the program's
 ///   files for a moment, and what the program closes meanwhile stays open as long; so such a thread is used only where something may wait. The
-///   flush of each of these files is called, which may not end (FUSE, NFS): there are ``mostOutliving`` such threads at most.
+///   flush of each of these files is called, which may not end (FUSE, NFS): then there are few such threads.
 /// - Other files, and sockets where a thread gets no such table, are closed by ``fileThreads`` threads, each of which may wait in a close.
 ///
 /// The threads end when nothing is left. In a child of `fork`, which has none of them, new ones go on when the child runs its loop.
 enum DescriptorCloser {
     /// At most so many closes wait at once; with more the others keep their numbers until one of these is over.
     private static var fileThreads: Int { 16 }
-    /// So many threads at most wait for the flushes of the program's files; sockets that come later are closed like other files.
-    private static var mostOutliving: Int { 4 }
+    /// So many threads at most wait for the flushes of the program's files, when none is done for a second; sockets that come later are closed like
+    /// other files. Others are only slow.
+    private static var fewOutliving: Int { 4 }
+    private static var mostOutliving: Int { 256 }
 
     private struct State {
         /// Whose threads are counted.
@@ -29,6 +31,8 @@ enum DescriptorCloser {
         var hasSocketThread = false
         var fileThreads = 0
         var outliving = 0
+        /// When the first of these began, or one was done last.
+        var lastDone = SuspendingClock.now
 
         /// In a child the threads are none.
         mutating func renew() {
@@ -131,7 +135,9 @@ enum DescriptorCloser {
     private static func startOutliving(_ sockets: [CInt], _ areClosed: Turn) -> Bool {
         let isFree = state.withLock { state in
             state.renew()
-            if state.outliving == mostOutliving { return false }
+            let now = SuspendingClock.now
+            if state.outliving == 0 { state.lastDone = now }
+            if state.outliving >= (now - state.lastDone < .seconds(1) ? mostOutliving : fewOutliving) { return false }
             state.outliving += 1
             return true
         }
@@ -145,7 +151,10 @@ enum DescriptorCloser {
             areClosed.wait()
             // Or the program's closes of its other files would be the last ones only after this thread's end.
             if isOwn { keepOnly(sockets) }
-            state.withLock { $0.outliving -= 1 }
+            state.withLock { state in
+                state.outliving -= 1
+                state.lastDone = .now
+            }
         }
         guard makeThread(outlive) else {
             state.withLock { $0.outliving -= 1 }
