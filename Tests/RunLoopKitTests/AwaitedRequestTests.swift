@@ -160,37 +160,6 @@ private func startedThread() throws -> RunLoopThread {
         await client.finish()
     }
 
-    @Test("Requests that wait for room are sent in the order in which they began to wait, however many: S-MSG-49")
-    func manyWaitForRoom() async throws {
-        let port = MessagePort()
-        let numbers = Mutex<[UInt8]>([])
-        port.setRequestHandler { _, request in
-            numbers.withLock { $0 += request.bytes }
-            return request.bytes
-        }
-        let name = "room.\(getpid())"
-        #expect(MessagePortNameServer.sharedInstance().registerPort(port, name: name))
-        let remote = MessagePortNameServer.sharedInstance().port(forName: name) as! MessagePort
-        let client = try startedThread()
-        while (try? remote.post([0], timeout: .zero)) != nil {}
-        // On one loop, whose jobs are done in their order.
-        let tasks = (1...200).map { number in
-            Task(executorPreference: client.loop.executor) { try await remote.request([UInt8(number)], on: client.loop) }
-        }
-        try await client.loop.call {}
-        await Task(executorPreference: client.loop.executor) {}.value
-        // One that gives up in the middle leaves the others their turns.
-        tasks[99].cancel()
-        await #expect(throws: CancellationError.self) { try await tasks[99].value }
-        let server = try startedThread()
-        server.loop.add(port, forMode: .default)
-        for (index, task) in tasks.enumerated() where index != 99 { #expect(try await task.value == [UInt8(index + 1)]) }
-        #expect(numbers.withLock { $0.filter { $0 != 0 } } == (1...200).filter { $0 != 100 })
-        port.invalidate()
-        await server.finish()
-        await client.finish()
-    }
-
     @Test("Descriptors travel with an awaited request, and one that is none is refused: S-MSG-22")
     func descriptors() async throws {
         let pipe = Pipe()

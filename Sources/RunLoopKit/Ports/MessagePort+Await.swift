@@ -55,7 +55,7 @@ extension MessagePort {
 /// A request of a message port on its way, and who awaits it.
 // Sendable: what changes is locked, the references are to objects of the C library, whose functions may be called from any thread,
 // and which this object keeps.
-fileprivate final class AwaitedRequest: @unchecked Sendable {
+private final class AwaitedRequest: @unchecked Sendable {
     typealias Continuation = LoopContinuation<[UInt8], any Error>
 
     struct Message {
@@ -103,9 +103,6 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
     private let sending = Locked(Sending())
     private let endHandler = Locked<UInt>(0)
     private let forkHandler = Locked<UInt>(0)
-    /// Among those that wait for room; 0 if it does not.
-    private let place = Locked<UInt>(0)
-    private let room: AwaitedRoom
     private let generation = ForkedChild.generation
 
     /// A longer message may wait for its receiver in the middle.
@@ -115,7 +112,6 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
 
     init(to target: MessagePort, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
         port = target.reference
-        room = target.awaitedRoom
         self.loop = loop
         self.message = message
         descriptors = Descriptors(message.descriptors)
@@ -166,12 +162,16 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
         }
     }
 
-    /// Has the port try again while the queue is full.
+    /// Tries again while the queue is full: soon, then a hundred times a second.
     private func sendAgain() {
-        let number = room.add(self)
-        place.withLock { $0 = number }
-        // Whoever has ended the request meanwhile did not find the number.
-        if isOver { room.remove(number) }
+        ForkedChild.runElsewhere {
+            var pause = Duration.microseconds(100)
+            while !self.isOver {
+                _ = await ForkedChild.sleep(until: .now + pause, on: self.loop)
+                pause = min(pause * 2, .milliseconds(10))
+                if self.send(waiting: 0) { return }
+            }
+        }
     }
 
     /// On a thread of its own. It waits for room again and again, so that it ends soon after a cancellation: in no more time than it has waited.
@@ -186,7 +186,7 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
     }
 
     /// False if the queue was full for so long.
-    fileprivate func send(waiting seconds: Double) -> Bool {
+    private func send(waiting seconds: Double) -> Bool {
         if isOver { return true }
         let info = Unmanaged.passRetained(self)
         var number: UInt32 = 0
@@ -262,7 +262,6 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
         if !isMine { return }
         loop.executor.forget(handler: endHandler.withLock { $0 })
         ForkedChild.forget(forkHandler.withLock { $0 })
-        room.remove(place.withLock { $0 })
     }
 
     /// In a child of `fork` the port is invalid, and threads that sent, or brought an end, do not exist.
@@ -275,65 +274,5 @@ fileprivate final class AwaitedRequest: @unchecked Sendable {
     /// The C library gives up its reference to this object, unless it calls the function, which does so too.
     private func cancel(_ number: UInt32) {
         if RLMessagePortCancelRequest(port, number) { Unmanaged.passUnretained(self).release() }
-    }
-}
-
-/// The requests to one port that wait for room in its receiver's queue. One pause is for all of them, and what is tried after it is the
-/// first, so that their number costs nothing.
-// In a child of `fork` the parent's ports are invalid: there nobody waits with a port whose task is not there.
-final class AwaitedRoom: Sendable {
-    private struct State {
-        var waiting: [UInt: AwaitedRequest] = [:]
-        /// The numbers of those that wait lie from here, where the first may have been removed, to the last.
-        var first: UInt = 1
-        var last: UInt = 0
-        /// A task tries for those that wait.
-        var isTried = false
-    }
-
-    private let state = Locked(State())
-
-    fileprivate func add(_ request: AwaitedRequest) -> UInt {
-        let (number, isFirst) = state.withLock { state in
-            state.last += 1
-            state.waiting[state.last] = request
-            defer { state.isTried = true }
-            return (state.last, !state.isTried)
-        }
-        if isFirst { ForkedChild.runElsewhere { await self.tryAgain() } }
-        return number
-    }
-
-    fileprivate func remove(_ number: UInt) {
-        let request = state.withLock { $0.waiting.removeValue(forKey: number) }
-        _ = request
-    }
-
-    /// The one that waits longest. Each number is passed over once.
-    private func first() -> (UInt, AwaitedRequest)? {
-        state.withLock { state in
-            while state.first <= state.last {
-                if let request = state.waiting[state.first] { return (state.first, request) }
-                state.first += 1
-            }
-            state.isTried = false
-            return nil
-        }
-    }
-
-    /// Soon, and when nothing has found room then a hundred times a second.
-    private func tryAgain() async {
-        var pause = Duration.microseconds(100)
-        while true {
-            _ = await ForkedChild.sleep(until: .now + pause, on: .main)
-            pause = min(pause * 2, .milliseconds(10))
-            // Each step takes one away.
-            while true {
-                guard let (number, request) = first() else { return }
-                if !request.send(waiting: 0) { break }
-                remove(number)
-                pause = .microseconds(100)
-            }
-        }
     }
 }

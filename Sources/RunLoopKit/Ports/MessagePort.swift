@@ -27,8 +27,6 @@ public final class MessagePort: Port, @unchecked Sendable {
         let answer: @Sendable (MessagePort, Request) -> [UInt8]?
     }
     let requestHandler = Locked<RequestHandler?>(nil)
-    /// Requests to this port that wait for room.
-    let awaitedRoom = AwaitedRoom()
 
     /// The objects that stand for remote ports, by address.
     private static let remotes = WeakTable<UInt, MessagePort>()
