@@ -313,6 +313,12 @@ static void use_a_loop(LoopThread *self) {
     RLRunInMode(kRLDefaultMode, 0, false);
 }
 
+static void await_the_child(void) {
+    int status;
+    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
+    ck_assert_int_eq(status, 0);
+}
+
 RL_TEST(a_loop_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-10",
         "The release of a function that a freed loop had not performed forks: the child goes on to free the loop, and new threads there have whole ones") {
     LoopThread last;
@@ -333,9 +339,7 @@ RL_TEST(a_loop_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-10",
         }
         _exit(0);
     }
-    int status;
-    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
-    ck_assert_int_eq(status, 0);
+    await_the_child();
     RLTimerInvalidate(timer.timer);
     RLRelease(timer.timer);
 }
@@ -359,9 +363,7 @@ RL_TEST(a_loop_without_posts_that_is_freed_may_fork, "S-FORK-4 S-LOOP-9 S-LOOP-1
         thread_join(next.thread);
         _exit(0);
     }
-    int status;
-    ck_assert_int_eq(waitpid(the_child, &status, 0), the_child);
-    ck_assert_int_eq(status, 0);
+    await_the_child();
 }
 
 static const void *fork_in_retain(const void *info) {

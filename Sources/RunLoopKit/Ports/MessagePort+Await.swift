@@ -39,7 +39,7 @@ extension MessagePort {
     ) async throws -> [UInt8] {
         guard let target else { throw RequestError.isInvalid }
         let request = AwaitedRequest(
-            to: target, on: loop, AwaitedRequest.Message(bytes: bytes, msgid: msgid, descriptors: descriptors), timeout)
+            to: target.reference, on: loop, AwaitedRequest.Message(bytes: bytes, msgid: msgid, descriptors: descriptors), timeout)
         let clock = request.startClock()
         defer { clock?.cancel() }
         return try await withTaskCancellationHandler {
@@ -110,8 +110,8 @@ private final class AwaitedRequest: @unchecked Sendable {
     /// What is longer is for ever, as for the C library (S-MSG-23).
     private static var longestTimeout: Duration { .seconds(864_000) }
 
-    init(to target: MessagePort, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
-        port = target.reference
+    init(to port: RLMessagePortRef, on loop: RunLoop, _ message: Message, _ timeout: Duration?) {
+        self.port = port
         self.loop = loop
         self.message = message
         descriptors = Descriptors(message.descriptors)
