@@ -82,6 +82,27 @@ RL_TEST(common_modes_receive_too, "S-MSG-48", "Named for the common modes a requ
     worker_stop(&worker);
 }
 
+RL_TEST(one_mode_named_twice, "S-MSG-48 S-MSG-49",
+        "Of a request for a mode and one for the common modes, of which it is one, each is told, also when the end of the first has ended what "
+        "reads its replies") {
+    static Service service = {.echoes = true};
+    RLMessagePortRef port = add_service(&service, port_name("twice"), "service");
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("twice"));
+    RLMode modes[] = {kRLDefaultMode, kRLCommonModes, kRLDefaultMode};
+    for (int first = 0; first < 2; first++) {
+        Outcome outcomes[2] = {{.stops = true}, {.stops = true}};
+        for (int i = 0; i < 2; i++) ck_assert_int_eq(begin(remote, "echo", modes[first + i], &outcomes[i]), kRLMessagePortSuccess);
+        for (int i = 0; i < 2; i++) {
+            expect_run("service", 60, true, HandledSource);
+            expect_run(kRLDefaultMode, 60, false, Stopped);
+            ck_assert_str_eq(outcomes[i].text, "echo");
+        }
+        ck_assert(RLIsModeEmpty(kRLDefaultMode));
+    }
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 enum { MANY = 1000 };
 static Outcome many[MANY];
 static int many_left;

@@ -91,6 +91,8 @@ const struct scenario meeting_scenarios[] = {
      "L: keep; begin R P / run 5 | M: keep; begin Q P; add P / run 5 | T: endremote P"},
     {"meet.begun_beside_request", "S-MSG-32 S-MSG-49", "P=message R=request Q=request",
      "L: keep; begin R P / ask P; run 5; told R | M: keep; add P / run 20 | T: begin Q P L; cancelbegun Q"},
+    {"meet.begun_meets_last_end", "S-MSG-49 S-MSG-50", "P=message R=request Q=request",
+     "L: keep; begin R P / run 20; told Q | M: keep; add P / run 20 | T: cancelbegun R | U: begin Q P L"},
     {"meet.begun_in_common_modes", "S-MSG-48 S-MODE-12", "P=message R=request Q=request",
      "L: keep; keep m; begin R P common / run 5 | M: keep; add P / run 20 | T: common L m; begin Q P L common | U: cancelbegun R"},
     {"meet.outcome_meets_last_release", "S-MSG-38 S-MSG-48", "P=message R=request",

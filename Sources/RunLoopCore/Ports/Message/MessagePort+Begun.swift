@@ -197,9 +197,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         let connection = pointee.remote.connection
         unlock()
-        let watch = makeWatch(descriptor: connection, order: 0) { info, _ in MessagePortPointer(info: info).performReplies() }
-        loop.retain()
         let service = makeArray(ReplyService.self, count: 1)
+        // The order makes it equal to no other valid watch of the port (S-SRC-5): two may meet in one mode, where one is for the common modes, or
+        // the requests of one have just ended, and the mode would have the first alone (S-SRC-7).
+        let order = Int(bitPattern: service)
+        let watch = makeWatch(descriptor: connection, order: order) { info, _ in MessagePortPointer(info: info).performReplies() }
+        loop.retain()
         service.initialize(to: ReplyService(loop: loop, mode: mode, watch: watch, users: 0, next: nil))
         return service
     }
