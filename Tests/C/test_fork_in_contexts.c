@@ -140,3 +140,31 @@ RL_TEST(forks_beside_a_thread_that_asks, "S-FORK-3 S-FORK-4", "A thread that add
     while (!count_of(&forks_done)) ck_assert(RLContainsSource(loop, source, kRLDefaultMode));
     thread_join(thread);
 }
+
+static void do_nothing(void *unused) { (void)unused; }
+static pid_t freed_in_child;
+static void wait_for_the_main_loop(void *unused) {
+    (void)unused;
+    /* The thread that forked, which is the main one here, ends: its loop is not any more, and nobody will run another one. */
+    if (RLPerformOnLoop(RLGetMain(), kRLDefaultMode, do_nothing, NULL, NULL, true)) _exit(1);
+    _exit(0);
+}
+static void fork_at_the_end(void *unused) {
+    (void)unused;
+    freed_in_child = fork();
+    if (freed_in_child != 0) return;
+    alarm(30);
+    thread_start(wait_for_the_main_loop, NULL);
+}
+static void leave_a_function(void *unused) {
+    (void)unused;
+    RLPerformFunction(RLGetCurrent(), "not run", do_nothing, NULL, fork_at_the_end);
+}
+
+RL_TEST(forks_while_its_loop_is_freed, "S-LOOP-13 S-FORK-1 S-FORK-4",
+        "In a child that a release function at the end of a thread forks, callers that wait for the main loop hear of the end of the main thread") {
+    thread_join(thread_start(leave_a_function, NULL));
+    int status = -1;
+    ck_assert_int_eq(waitpid(freed_in_child, &status, 0), freed_in_child);
+    ck_assert_int_eq(status, 0);
+}

@@ -375,3 +375,69 @@ RL_TEST(thread_exit_cancels_without_a_lock, "S-SRC-23 S-THR-3 S-LOOP-7",
     ck_assert_int_eq(hooked.cancels, 1);
     RLRelease(source);
 }
+
+static RLSourceRef kept_source;
+static int times_put_back;
+static void put_back(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info;
+    times_put_back++;
+    RLAddSource(loop, kept_source, mode);
+}
+static void add_the_kept(void *unused) {
+    (void)unused;
+    RLAddSource(RLGetCurrent(), kept_source, kRLDefaultMode);
+    RLAddSource(RLGetCurrent(), kept_source, "other");
+}
+
+RL_TEST(cancel_puts_its_source_back_at_the_end, "S-LOOP-7 S-LOOP-11", "The thread ends though each cancel of a source adds it again") {
+    RLSourceContext context = {.cancel = put_back};
+    kept_source = RLSourceCreate(0, &context);
+    thread_join(thread_start(add_the_kept, NULL));
+    ck_assert_int_ge(times_put_back, 2);
+    ck_assert_int_lt(times_put_back, 100);
+    RLRelease(kept_source);
+}
+
+static Gate one_is_removed, is_added_again;
+static bool all_equal(const void *one, const void *other) {
+    (void)one, (void)other;
+    return true;
+}
+static RLHashCode same_hash(const void *info) {
+    (void)info;
+    return 1;
+}
+static void wait_in_cancel(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info, (void)loop;
+    if (strcmp(mode, "also") != 0) return;
+    gate_open(&one_is_removed);
+    gate_wait(&is_added_again);
+}
+static void add_again(void *loop) {
+    gate_wait(&one_is_removed);
+    RLAddSource(loop, kept_source, kRLCommonModes);
+    gate_open(&is_added_again);
+}
+
+RL_TEST(an_add_meets_the_removal_from_the_common_modes, "S-MODE-14 S-MODE-16 S-MODE-18",
+        "A source that is a common item again, because another thread adds it before its removal is over, is in each common mode, or an equal one is") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceContext context = {.equal = all_equal, .hash = same_hash, .cancel = wait_in_cancel};
+    kept_source = RLSourceCreate(0, &context);
+    context.cancel = NULL;
+    RLSourceRef equal = RLSourceCreate(0, &context);
+    RLAddCommonMode(loop, "also");
+    RLAddSource(loop, kept_source, kRLCommonModes);
+    RLRemoveSource(loop, kept_source, kRLDefaultMode);
+    RLAddSource(loop, equal, kRLDefaultMode);
+    Thread *adder = thread_start(add_again, loop);
+    RLRemoveSource(loop, kept_source, kRLCommonModes);
+    thread_join(adder);
+    ck_assert(RLContainsSource(loop, kept_source, kRLCommonModes));
+    ck_assert(RLContainsSource(loop, kept_source, kRLDefaultMode));
+    ck_assert(RLContainsSource(loop, kept_source, "also"));
+    RLSourceInvalidate(kept_source);
+    RLSourceInvalidate(equal);
+    RLRelease(kept_source);
+    RLRelease(equal);
+}

@@ -59,6 +59,30 @@ RL_TEST(a_limit_keeps_nothing_from_the_end, "S-THREAD-5 S-LIM-6", "End performs 
     RLRelease(thread);
 }
 
+static void limit_passes(void *loop) {
+    RLSetPassLimit(loop, kRLDefaultMode, 1);
+    ck_assert_int_eq(RLGetPassLimit(loop, kRLDefaultMode), 0);
+}
+static void have_passes_limited(void *loop) { thread_join(thread_start(limit_passes, loop)); }
+static void wait_at_the_gate(RLThreadRef thread, void *info) {
+    (void)thread, (void)info;
+    gate_wait(&may_go_on);
+}
+
+RL_TEST(a_limit_of_the_last_pass_keeps_nothing_from_the_end, "S-THREAD-5 S-LIM-6",
+        "End performs all that was queued before it though another thread sets a limit while the last pass is under way") {
+    RLThreadRef thread = RLThreadCreate(wait_at_the_gate, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLPerformFunction(loop, kRLDefaultMode, have_passes_limited, loop, NULL);
+    queue_work(loop, 10, 10, 10);
+    Thread *ender = begin_end(thread);
+    gate_open(&may_go_on);
+    thread_join(ender);
+    expect_work(10, 10, 10);
+    RLRelease(thread);
+}
+
 /* ---- an Entry observer that lets no run begin once its thread is to end */
 
 static int entries;

@@ -121,6 +121,25 @@ EACH_OF(source_batch_limited) {
     release_kept(n);
 }
 
+/* n functions that a run of the mode from a performed function does not see, and n that it does. */
+static void run_nested(void *info) {
+    long n = (long)info;
+    for (long i = 0; i < n; i++) RLPerformFunction(own, "m", count_call, NULL, NULL);
+    counted();
+    for (long i = 0; i < n && calls < n; i++) RLRunInMode("m", 0, false);
+    counted_end();
+    require(calls == n, "performs");
+}
+
+EACH_OF(functions_nested_limited) {
+    RLSetPassLimit(own, "m", 5);
+    for (long i = 0; i < n; i++) RLPerformFunction(own, "m", count_call, NULL, NULL);
+    RLPerformFunction(own, kRLDefaultMode, run_nested, (void *)n, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    for (long i = 0; i < n && calls < 2 * n; i++) RLRunInMode("m", 0, false);
+    require(calls == 2 * n, "performs the others");
+}
+
 static void no_log(const char *line, void *info) { (void)line, (void)info; }
 /* n sources that have used up their limits and are signalled. */
 static void use_up(long n) {

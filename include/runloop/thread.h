@@ -341,7 +341,8 @@ RL_EXPORT bool RLThreadAddExitCallBack(RLThreadRef RL_NULLABLE thread, RLThreadC
  * Tell whether RLThreadStart was ever called; set a function that the first call will call.
  *
  * callback: called with info on the thread that calls RLThreadStart, before the new thread exists;
- *     NULL: none. A function set after that call is never called.
+ *     NULL: none. A function set after that call is never called. A call of RLThreadStart in another thread
+ *     meanwhile does not wait for it.
  * Returns: true from the first start on.
  * Threads: any. Reentrancy: call-outs too; calls no call-out.
  * CF: none; NSThread's isMultiThreaded and NSWillBecomeMultiThreadedNotification. Since 0.2.

@@ -91,7 +91,11 @@ public func RLSetSpinLimit(_ rl: OpaquePointer?, _ seconds: Double) {
 @c @implementation
 public func RLSetPassLimit(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, _ count: Int) {
     guard let loop = object(rl, as: RunLoop.self, "RLSetPassLimit"), !loop.pointee.closing.load(ordering: .relaxed) else { return }
-    func set(_ mode: ModePointer) { mode.pointee.passLimit.store(Swift.max(count, 0), ordering: .relaxed) }
+    func set(_ mode: ModePointer) {
+        let old = mode.pointee.passLimit.load(ordering: .relaxed)
+        // If it fails another thread has set one since, and that is the later one.
+        if old >= 0 { _ = mode.pointee.passLimit.compareExchange(expected: old, desired: Swift.max(count, 0), ordering: .relaxed) }
+    }
     switch ModeName(mode) {
     case .none: return
     case .common: loop.forEachCommonMode(set)
@@ -103,5 +107,5 @@ public func RLSetPassLimit(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?, 
 public func RLGetPassLimit(_ rl: OpaquePointer?, _ mode: UnsafePointer<CChar>?) -> Int {
     guard let loop = object(rl, as: RunLoop.self, "RLGetPassLimit"), case .named(let name) = ModeName(mode), let mode = loop.modeRecord(name)
     else { return 0 }
-    return mode.pointee.passLimit.load(ordering: .relaxed)
+    return Swift.max(mode.pointee.passLimit.load(ordering: .relaxed), 0)
 }

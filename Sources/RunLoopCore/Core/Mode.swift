@@ -51,8 +51,8 @@ struct Mode: ~Copyable {
     var observerCount: Int
     /// One list for each activity.
     var observers: ObserverLists
-    /// How many signalled sources, requests and functions each step of a pass calls at most (S-LIM-6); 0: no limit. Relaxed: a number
-    /// that orders nothing.
+    /// How many signalled sources, requests and functions each step of a pass calls at most (S-LIM-6); 0: no limit; negative: none any more, in
+    /// the last pass of a thread. Relaxed: a number that orders nothing.
     let passLimit: Atomic<Int>
     /// Functions and requests that wait for this mode. See `WaitingKind`.
     var waiting: WaitingLists
@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == Mode {
     @inline(always)
     var stepLimit: Int {
         let limit = pointee.passLimit.load(ordering: .relaxed)
-        return limit == 0 ? .max : limit
+        return limit > 0 ? limit : .max
     }
 }
 

@@ -14,7 +14,11 @@ extension RunLoop {
         // pthread_exit in a callback enters here again.
         let state = rl_disable_cancellation()
         pthread_setspecific(process.pointee.threadKey, value)
-        if loopEnds() { pthread_setspecific(process.pointee.threadKey, nil) }
+        let forks = process.pointee.forkGeneration.load(ordering: .relaxed)
+        var isOver = loopEnds()
+        // A client's function may have forked: then this may be the end of the child's main thread, without a loop.
+        if isOver && forks != process.pointee.forkGeneration.load(ordering: .relaxed) { isOver = loopEnds() }
+        if isOver { pthread_setspecific(process.pointee.threadKey, nil) }
         rl_restore_cancellation(state)
     }
 
@@ -146,18 +150,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var found = false
         forEachModeRecord { mode in
             var hint = 0
+            var left = Int.max
             while true {
                 lock()
-                guard let source = mode.pointee.sources.any(from: &hint), let link = source.link(in: self) else {
+                // As many as it has now: a `cancel` may put its source back.
+                left = Swift.min(left, mode.pointee.sources.count)
+                guard left > 0, let source = mode.pointee.sources.any(from: &hint), let link = source.link(in: self) else {
                     unlock()
                     break
                 }
+                left -= 1
                 found = true
                 source.retain()
-                let left = removeLocked(link, from: mode)
+                let hasLeft = removeLocked(link, from: mode)
                 unlock()
                 if let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
-                if left { finishLeaving(source) }
+                if hasLeft { finishLeaving(source) }
                 source.release()
             }
         }

@@ -313,8 +313,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         if pointee.flags.load(ordering: .sequentiallyConsistent) & ThreadFlags.dropping != 0 { return }
         let mode = loop.pointee.defaultMode
         guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
-        // There is no later pass for what a limit would put off.
-        mode.pointee.passLimit.store(0, ordering: .relaxed)
+        // There is no later pass for what a limit would put off, whoever sets one now.
+        mode.pointee.passLimit.store(-1, ordering: .relaxed)
         guard loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .stopped else { return }
         // An Entry observer let no pass begin, and may do so each time.
         _ = loop.performBatch(of: loop.orderedRequests, in: mode)

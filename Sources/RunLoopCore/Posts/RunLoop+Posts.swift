@@ -40,7 +40,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let start = pointee.posts.cursor
         var end = pointee.posts.end()
         var waiting = WaitingChain()
-        let isLimited = mode.pointee.passLimit.load(ordering: .relaxed) != 0
+        let isLimited = mode.stepLimit != .max
         if isLimited { limitRound(&end, &waiting, in: mode) }
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
@@ -135,7 +135,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// its turn too (S-BLK-4). What was limited is for the next round.
     @inline(never)
     private func takeCommon(into round: PostRoundPointer, after sequence: UInt64, in mode: ModePointer) {
-        if mode.pointee.passLimit.load(ordering: .relaxed) != 0 { return wakeUp() }
+        if mode.stepLimit != .max { return wakeUp() }
         let rest = round.pointee.listed.first
         round.pointee.listed = WaitingChain()
         round.pointee.listed.append(rest, pointee.commonWaiting[.posts].takeAll(from: sequence + 1, below: round.pointee.end.sequence))

@@ -121,8 +121,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Removes the member that is the source or equal to it from one mode and calls `cancel` (S-SRC-8).
     func remove(_ source: SourcePointer, from mode: ModePointer, asCommon: Bool = false) {
         lock()
+        // Neither where an Add has made it a common item again, nor an equal one.
         guard let member = findEqualLocked(source, in: { _ in mode.pointee.sources }), let link = member.link(in: self),
-            !(asCommon && link.pointee.isCommon)
+            !(asCommon && (link.pointee.isCommon || source.link(in: self)?.pointee.isCommon == true))
         else {
             return unlock()
         }

@@ -52,6 +52,9 @@ struct WaitingList {
     private(set) var last: WaitingPlacePointer?
     /// The one that was inserted last: the next one usually belongs behind it.
     private var newest: WaitingPlacePointer?
+    /// The last one that came before `floor`, which is that of the last search for one from a floor on.
+    private var lastBelow: WaitingPlacePointer?
+    private var floor: UInt64 = 0
 
     var isEmpty: Bool { last == nil }
 
@@ -72,6 +75,12 @@ struct WaitingList {
         if let before { before.pointee.next = place } else { first = place }
         if let next = place.pointee.next { next.pointee.previous = place } else { last = place }
         newest = place
+        noteIfLastBelow(place)
+    }
+
+    /// A place that came to the list.
+    private mutating func noteIfLastBelow(_ place: WaitingPlacePointer) {
+        if place.pointee.previous == lastBelow && place.pointee.waiting.pointee.sequence < floor { lastBelow = place }
     }
 
     private(set) var first: WaitingPlacePointer?
@@ -82,11 +91,13 @@ struct WaitingList {
         if let last { last.pointee.next = place } else { first = place }
         last = place
         newest = place
+        noteIfLastBelow(place)
     }
 
     @inline(never)
     mutating func remove(_ place: WaitingPlacePointer) {
         if newest == place { newest = place.pointee.previous }
+        if lastBelow == place { lastBelow = place.pointee.previous }
         if let previous = place.pointee.previous { previous.pointee.next = place.pointee.next } else { first = place.pointee.next }
         if let next = place.pointee.next { next.pointee.previous = place.pointee.previous } else { last = place.pointee.previous }
     }
@@ -126,7 +137,7 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
 }
 
 extension UnsafeMutablePointer where Pointee == WaitingList {
-    /// The first of those that came at `floor` or later, in this list and another one. Without a floor no search is needed.
+    /// The first of those that came at `floor` or later, in this list and another one.
     func first(from floor: UInt64, or other: UnsafeMutablePointer<WaitingList>?) -> WaitingPointer? {
         let one = pointee.first(from: floor)
         guard let other = other?.pointee.first(from: floor) else { return one }
@@ -136,10 +147,15 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
 }
 
 extension WaitingList {
-    fileprivate func first(from floor: UInt64) -> WaitingPointer? {
-        var place = first
-        while let current = place, current.pointee.waiting.pointee.sequence < floor { place = current.pointee.next }
-        return place?.pointee.waiting
+    /// Without a floor no search is needed, and with one only the first time, past what is visible.
+    fileprivate mutating func first(from floor: UInt64) -> WaitingPointer? {
+        if floor == 0 { return first?.pointee.waiting }
+        if floor != self.floor {
+            self.floor = floor
+            lastBelow = last
+            while let current = lastBelow, current.pointee.waiting.pointee.sequence >= floor { lastBelow = current.pointee.previous }
+        }
+        return (lastBelow == nil ? first : lastBelow!.pointee.next)?.pointee.waiting
     }
 }
 
