@@ -130,3 +130,59 @@ RL_TEST(order_of_what_two_rounds_kept, "S-BLK-3 S-BLK-15",
     expect_run("other", 0, false, TimedOut);
     expect_trace("1 2 3 4 5 6");
 }
+
+enum { POSTERS = 2, POSTED = 50000, AHEAD = 500 };
+typedef struct Poster {
+    RLRunLoopRef loop;
+    int posted, performed; /* performed: atomic */
+    bool isInOrder;
+} Poster;
+typedef struct Numbered {
+    Poster *poster;
+    int number;
+} Numbered;
+static Numbered numbered[POSTERS][POSTED];
+
+static void note_number(void *info) {
+    Numbered *self = info;
+    if (self->number != self->poster->performed) self->poster->isInOrder = false;
+    __atomic_add_fetch(&self->poster->performed, 1, __ATOMIC_SEQ_CST);
+}
+static void post_all(void *argument) {
+    Poster *self = argument;
+    Numbered *own = numbered[self->posted];
+    for (int i = 0; i < POSTED; i++) {
+        own[i] = (Numbered){self, i};
+        RLPerformFunction(self->loop, kRLDefaultMode, note_number, &own[i], NULL);
+        RLWakeUp(self->loop);
+        while (i - __atomic_load_n(&self->performed, __ATOMIC_SEQ_CST) > AHEAD) sched_yield();
+    }
+}
+static void serve_nested(void *info) {
+    Poster *posters = info;
+    Thread *threads[POSTERS];
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < POSTERS; i++) {
+        posters[i] = (Poster){.loop = RLGetCurrent(), .posted = i, .isInOrder = true};
+        threads[i] = thread_start(post_all, &posters[i]);
+    }
+    for (int i = 0; i < POSTERS; i++) {
+        while (__atomic_load_n(&posters[i].performed, __ATOMIC_SEQ_CST) < POSTED) RLRunInMode(kRLDefaultMode, 0.1, true);
+        thread_join(threads[i]);
+        ck_assert(posters[i].isInOrder);
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks + mallinfo2().hblkhd, before + 1500000);
+}
+
+RL_TEST(functions_performed_in_a_function, "S-THR-9 S-BLK-16 S-BLK-17",
+        "A run that a performed function has begun performs what other threads post, in order, and keeps no memory of it however long it lasts") {
+    Poster posters[POSTERS];
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, serve_nested, posters, NULL);
+    /* The rest of the outer round comes after it. */
+    Poster last = {.isInOrder = true};
+    Numbered rest = {&last, 0};
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, note_number, &rest, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(last.performed, 1);
+}

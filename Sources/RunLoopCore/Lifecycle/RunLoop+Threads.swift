@@ -97,6 +97,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = 0
         while let kind = pointee.calls.innermost { abandonCall(kind) }
+        // Until now the rounds needed their chunks.
+        pointee.posts.roundEnd = nil
     }
 
     /// Removes the innermost record, then does what it still owes: client code that is called for that may call the loop.

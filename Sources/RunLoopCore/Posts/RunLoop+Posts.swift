@@ -45,7 +45,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
+        let outerEnd = pointee.posts.roundEnd
         pointee.postFloor = end.sequence
+        pointee.posts.roundEnd = end.chunk
         pointee.busyPolling.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
         if isLimited {
@@ -85,9 +87,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             pointee.calls[place].pointee.position = PostQueue.Position(chunk: chunk.pointee.next.load(ordering: .acquiring), index: 0)
         }
         pointee.postFloor = outerFloor
+        pointee.posts.roundEnd = outerEnd
         var round = endCall(place)
         enlist(&round.kept)
-        if outerFloor == 0 { pointee.posts.reclaim() }
+        pointee.posts.reclaim()
     }
 
     /// Puts the posts of a chain on the lists of their modes.
@@ -228,7 +231,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             }
             pointee.posts.cursor = position
         }
-        if floor == 0 { pointee.posts.reclaim() }
+        pointee.posts.reclaim()
         return false
     }
 

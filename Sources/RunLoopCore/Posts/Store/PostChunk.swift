@@ -4,7 +4,8 @@ import Synchronization
 
 /// A part of the queue: a header and slots, in one aligned block.
 struct Chunk: ~Copyable {
-    /// The chunk after this one. Set once; release.
+    /// The chunk after this one. Set once, by whoever comes first; release. When `isLeft` it is the consumer's, for rounds inside others
+    /// (`PostQueue.reclaim`).
     let next: Atomic<ChunkPointer?>
     /// Claims past the end whose owners have finished with the chunk. Release.
     let latecomersDone: Atomic<UInt32>
@@ -88,6 +89,12 @@ extension UnsafeMutablePointer where Pointee == Slot {
 }
 
 extension UnsafeMutablePointer where Pointee == Chunk {
+    /// Whether no producer will look at the chunk any more: the word has moved on, and all latecomers are done.
+    var isLeft: Bool {
+        let latecomers = pointee.latecomers.load(ordering: .acquiring)
+        return latecomers > 0 && pointee.latecomersDone.load(ordering: .acquiring) == latecomers - 1
+    }
+
     static func make() -> ChunkPointer {
         if let memory = aligned_alloc(Chunk.size, Chunk.size) {
             let chunk = memory.assumingMemoryBound(to: Chunk.self)

@@ -31,6 +31,8 @@ struct PostQueue: ~Copyable {
     var last: ChunkPointer?
     /// The position up to which rounds have taken posts. Consumer only.
     var cursor: Position
+    /// The chunk in which the innermost of the rounds under way ends; nil: none is. Consumer only.
+    var roundEnd: ChunkPointer?
     /// Claimed slots that were not ready when a round passed over them. Consumer only.
     var holes: GrowingArray<SlotPointer>
 
@@ -180,13 +182,17 @@ extension PostQueue {
         }
     }
 
-    /// Moves chunks whose posts are all taken to the far end, the oldest first, but never one that a current round looks at.
+    /// Moves chunks whose posts are all taken to the far end, the oldest first, but never one that a current round looks at: those lie before
+    /// the end of the innermost one, or are its last. That chunk's `next` is the consumer's when no latecomer asks for it any more.
+    @inline(never)
     mutating func reclaim() {
-        while let chunk = first, chunk != cursor.chunk, chunk.pointee.holes == 0 {
-            let latecomers = chunk.pointee.latecomers.load(ordering: .acquiring)
-            guard latecomers > 0, chunk.pointee.latecomersDone.load(ordering: .acquiring) == latecomers - 1 else { return }
-            first = chunk.pointee.next.load(ordering: .acquiring)
-            if last == chunk { last = first }
+        if let roundEnd, roundEnd == cursor.chunk || !roundEnd.isLeft { return }
+        while let chunk = roundEnd == nil ? first : roundEnd!.pointee.next.load(ordering: .acquiring), chunk != cursor.chunk,
+            chunk.pointee.holes == 0, chunk.isLeft
+        {
+            let next = chunk.pointee.next.load(ordering: .acquiring)
+            if let roundEnd { roundEnd.pointee.next.store(next, ordering: .relaxed) } else { first = next }
+            if last == chunk { last = next }
             useAgain(chunk)
         }
     }
@@ -227,6 +233,7 @@ extension PostQueue {
         last = nil
         holes.free()
         cursor = Position(chunk: nil, index: 0)
+        roundEnd = nil
     }
 
     /// The state before `open`, except for `word`, which stays closed.
