@@ -85,6 +85,8 @@ const struct scenario other_scenarios[] = {
     {"post.post_meets_run", "S-BLK-1", "p=post", "L: keep / until p | T: post p L; wake L"},
     {"post.post_meets_post", "S-BLK-1", "p=post", "L: keep / until p 2 | T: post p L; wake L | U: post p L; wake L"},
     {"post.post_meets_chunk_used_again", "S-BLK-1", "p=post", "L: keep; fill p 130; once; fill p 130; once / until p 261 | T: post p L; wake L"},
+    {"post.post_meets_chunk_used_again_in_a_round", "S-BLK-1 S-BLK-16", "q=post{fill p 130; once; fill p 130; once; fill p 130} p=post",
+     "L: keep; post q L / once; until p 391 | T: post p L; wake L"},
     {"post.post_meets_end_of_thread", "S-BLK-18", "p=post", "L: loop / end | T: post p L; wake L; forgive p"},
     {"trace.start_meets_run", "S-TRC-1", "A=source", "L: keep; add A / until A / untrace | T: trace; signal A; wake L"},
     {"trace.stop_meets_run", "S-TRC-1", "A=source", "L: keep; add A; trace / until A | T: untrace | U: signal A; wake L"},
