@@ -371,3 +371,55 @@ RL_TEST(a_loop_that_ends_leaves_nothing_measured, "S-OUT-6", "A loop in the memo
     }
     close(connection);
 }
+
+/* ---- a release that the thread that answers calls, and that forks */
+
+enum { FORKS = 3 };
+static pthread_t user_of_items;
+static int forks_in_release, dumps_are_over;
+static pid_t forked_in_release[FORKS];
+static void fork_in_release(const void *info) {
+    (void)info;
+    if (pthread_equal(pthread_self(), user_of_items) || forks_in_release == FORKS) return;
+    pid_t child = fork();
+    if (child == 0) {
+        /* The thread goes on in the child, without the service, and ends with it. */
+        alarm(30);
+        forks_in_release = FORKS;
+        return;
+    }
+    forked_in_release[forks_in_release] = child;
+    __atomic_add_fetch(&forks_in_release, 1, __ATOMIC_SEQ_CST);
+}
+static void ask_for_dumps(void *unused) {
+    (void)unused;
+    int connection = share_connect_soon(0);
+    while (!__atomic_load_n(&dumps_are_over, __ATOMIC_SEQ_CST)) free(share_ask(connection, "dump"));
+    close(connection);
+}
+
+RL_TEST(a_release_of_the_answering_thread_forks, "S-OUT-4 S-OUT-5 S-FORK-4",
+        "The child of a release that the thread that answers others calls goes on, and ends with that thread") {
+    share_alone();
+    user_of_items = pthread_self();
+    ck_assert(RLSetShared(true));
+    Thread *asker = thread_start(ask_for_dumps, NULL);
+    RLSourceContext context = {.release = fork_in_release};
+    /* Until the thread happens to have the last references. */
+    while (__atomic_load_n(&forks_in_release, __ATOMIC_SEQ_CST) < FORKS) {
+        RLSourceRef sources[8];
+        for (int i = 0; i < 8; i++) RLAddSource(RLGetCurrent(), sources[i] = RLSourceCreate(0, &context), kRLDefaultMode);
+        for (int i = 0; i < 8; i++) {
+            RLRemoveSource(RLGetCurrent(), sources[i], kRLDefaultMode);
+            RLRelease(sources[i]);
+        }
+    }
+    __atomic_store_n(&dumps_are_over, 1, __ATOMIC_SEQ_CST);
+    thread_join(asker);
+    for (int i = 0; i < FORKS; i++) {
+        int status = -1;
+        ck_assert_int_eq(waitpid(forked_in_release[i], &status, 0), forked_in_release[i]);
+        ck_assert_int_eq(status, 0);
+    }
+    RLSetShared(false);
+}

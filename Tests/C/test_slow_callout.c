@@ -788,3 +788,72 @@ RL_MAIN_TEST(nothing_is_no_time, "S-SLOW-9", "An empty value is no number") { re
 RL_MAIN_TEST(negative_is_no_time, "S-SLOW-9", "A negative number is no time") { refuse("-1"); }
 RL_MAIN_TEST(zero_is_no_time, "S-SLOW-9", "Zero is no time") { refuse("0.0"); }
 RL_MAIN_TEST(trailing_words_are_no_time, "S-SLOW-9", "A number with something behind it is no number") { refuse("0.1s"); }
+
+/* ---- a log handler that uses the loop whose making is logged */
+
+static RLRunLoopRef loop_of_handler;
+static int performed_of_handler;
+static pid_t child_of_handler;
+static void count_performed(void *unused) {
+    (void)unused;
+    performed_of_handler++;
+}
+static void post_to_own_loop(const char *logged, void *info) {
+    (void)logged, (void)info;
+    if (loop_of_handler) return;
+    loop_of_handler = RLGetCurrent();
+    RLPerformFunction(loop_of_handler, kRLDefaultMode, count_performed, NULL, NULL);
+}
+static void use_loop_of_handler(void *unused) {
+    (void)unused;
+    RLRunLoopRef own = RLGetCurrent();
+    ck_assert_ptr_eq(own, loop_of_handler);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_eq(performed_of_handler, 1);
+}
+static void expect_one_loop(const char *variable, const char *value) {
+    setenv(variable, value, 1);
+    RLSetLogHandler(post_to_own_loop, NULL);
+    thread_join(thread_start(use_loop_of_handler, NULL));
+    ck_assert_int_eq(performed_of_handler, 1);
+}
+RL_MAIN_TEST(a_log_handler_uses_the_loop_that_is_made, "S-LOOP-1 S-LOOP-2 S-SLOW-9",
+             "The handler of the line about RUNLOOP_SLOW that asks for its thread's loop gets the one that the thread has from then on") {
+    expect_one_loop("RUNLOOP_SLOW", "fast");
+}
+RL_MAIN_TEST(a_log_handler_makes_the_first_loop, "S-LOOP-1 S-LOOP-2 S-TRC-10", "The same with the line about RUNLOOP_TRACE") {
+    expect_one_loop("RUNLOOP_TRACE", "/no such directory/trace");
+}
+
+static void fork_in_log(const char *logged, void *info) {
+    (void)logged, (void)info;
+    if (child_of_handler != 0) return;
+    child_of_handler = fork();
+    if (child_of_handler == 0) {
+        child_of_handler = -1;
+        alarm(30);
+    }
+}
+static void wait_for_request(void *unused) {
+    (void)unused;
+    RLPerformOnLoop(RLGetMain(), kRLDefaultMode, count_performed, NULL, NULL, true);
+}
+static void fork_in_first_loop(void *unused) {
+    (void)unused;
+    RLRunLoopRef own = RLGetCurrent();
+    if (child_of_handler != -1) return;
+    if (own != RLGetMain() || !RLThreadIsMain()) _exit(1);
+    keep_alive(own, kRLDefaultMode);
+    Thread *asker = thread_start(wait_for_request, NULL);
+    while (performed_of_handler == 0) RLRunInMode(kRLDefaultMode, 0.01, true);
+    thread_join(asker);
+    _exit(0);
+}
+RL_MAIN_TEST(a_log_handler_forks_while_the_loop_is_made, "S-FORK-1 S-LOOP-3 S-SLOW-9", "The child's first loop is its main one, and serves it") {
+    setenv("RUNLOOP_SLOW", "fast", 1);
+    RLSetLogHandler(fork_in_log, NULL);
+    thread_join(thread_start(fork_in_first_loop, NULL));
+    int status = -1;
+    ck_assert_int_eq(waitpid(child_of_handler, &status, 0), child_of_handler);
+    ck_assert_int_eq(status, 0);
+}

@@ -627,6 +627,51 @@ RL_TEST(a_trace_without_its_descriptor_is_kept, "S-TRC-6", "The trace of a livin
 
 /* fork */
 
+static pid_t forked_in_log = -1;
+static void fork_in_log(const char *logged, void *info) {
+    (void)logged, (void)info;
+    if (forked_in_log == -1) forked_in_log = fork();
+}
+static void exit_in_log(const char *logged, void *info) {
+    (void)logged, (void)info;
+    pthread_exit(NULL);
+}
+static void start_the_trace(void *unused) {
+    (void)unused;
+    RLTraceStart(path, 0);
+}
+
+RL_TEST(the_line_about_another_process, "S-TRC-6 S-TRC-9 S-FORK-4 S-LOOP-19",
+        "The log handler that is told of the living process whose trace the file is may fork, and may end its thread: the trace is on") {
+    int ends[2];
+    char started;
+    trace_path();
+    make_pipe(ends);
+    pid_t writer = fork();
+    if (writer == 0) start_without_descriptors(ends[1]), _exit(0);
+    ck_assert_int_eq(read(ends[0], &started, 1), 1);
+    RLSetLogHandler(fork_in_log, NULL);
+    bool isOn = RLTraceStart(path, 0);
+    if (forked_in_log == 0) {
+        RLRunInMode(kRLDefaultMode, 0, false);
+        _exit(RLIsTracing());
+    }
+    ck_assert(isOn && RLIsTracing());
+    int status = -1;
+    ck_assert_int_eq(waitpid(forked_in_log, &status, 0), forked_in_log);
+    ck_assert_int_eq(status, 0);
+    RLTraceStop();
+    RLSetLogHandler(exit_in_log, NULL);
+    thread_join(thread_start(start_the_trace, NULL));
+    RLSetLogHandler(NULL, NULL);
+    ck_assert(RLIsTracing());
+    RLTraceStop();
+    close(ends[0]), close(ends[1]);
+    kill(writer, SIGKILL);
+    waitpid(writer, NULL, 0);
+    remove_folder();
+}
+
 static void work_in_child(void *unused) {
     (void)unused;
     ck_assert(!RLIsTracing());

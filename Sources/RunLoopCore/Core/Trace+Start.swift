@@ -28,7 +28,6 @@ extension Trace {
             if let path { tellFailure(path, error) }
             return false
         }
-        if others > 0, let path { tellOther(path, others) }
         process.pointee.registryLock.lockWord()
         if memory != former { shared.pointee.room = length }
         shared.pointee.length = length
@@ -50,6 +49,8 @@ extension Trace {
         shared.pointee.state.store(TraceState.on(isLent: path == nil), ordering: .releasing)
         rl_set_tracing(true)
         process.pointee.registryLock.unlockWord()
+        // Now that the trace is on: the log handler may fork, or end its thread.
+        if others > 0, let path { tellOther(path, others) }
         return true
     }
 

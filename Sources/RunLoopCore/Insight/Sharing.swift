@@ -136,8 +136,13 @@ struct Sharing: ~Copyable {
     /// In the child of `fork`, where the services' threads do not exist.
     static func forkedChild() {
         shared.pointee.lock.resetInChild()
-        shared.pointee.services.forEach { $0.loseInChild() }
+        var own: SharingServicePointer?
+        shared.pointee.services.forEach { if !$0.loseInChild() { own = $0 } }
         shared.pointee.services = RecordList()
+        if let own {
+            own.pointee.previous = nil
+            shared.pointee.services.insert(own)
+        }
         shared.pointee.current = nil
         shared.pointee.isTriedAgain = false
         RunLoop.ofThread?.setAccounting(false, for: AccountingAsker.peer)

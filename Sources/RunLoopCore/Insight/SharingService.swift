@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 import CRunLoopLinux
+import CRunLoop
 import Synchronization
 
 /// A socket at which a process answers requests about its loops, and the thread that does it. The thread owns the record and frees it
@@ -16,6 +17,8 @@ struct SharingService: ~Copyable, Listed {
     var peers: UnsafeMutablePointer<SharingPeer>
     /// When connections are accepted again, after no descriptor was available for one.
     var acceptsAt: Int64
+    /// The thread's, from its first answer on: a `release` that it calls may fork (S-OUT-4).
+    var thread: UInt
     var next: SharingServicePointer?
     var previous: SharingServicePointer?
 
@@ -108,6 +111,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     /// The thread's function. Signals are blocked in it.
     private func run() {
         rl_set_thread_name("RunLoop.shared")
+        pointee.thread = RLThisThread_()
         while goesOn() {
             let worked = turn()
             // S-OUT-4
@@ -286,14 +290,20 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         }
     }
 
-    /// In the child of `fork`: closes the descriptors; the rest may be inconsistent.
-    func loseInChild() {
+    /// In the child of `fork`: closes the descriptors; the rest may be inconsistent. False if the thread is the one that forked, which frees the
+    /// record itself.
+    func loseInChild() -> Bool {
         for index in 0..<SharingService.room {
-            let peer = pointee.peers[index]
-            if peer.descriptor >= 0 && rl_socket_cookie(peer.descriptor) == peer.cookie { rl_sys_close(peer.descriptor) }
+            let peer = pointee.peers + index
+            if peer.pointee.descriptor >= 0 && rl_socket_cookie(peer.pointee.descriptor) == peer.pointee.cookie {
+                rl_sys_close(peer.pointee.descriptor)
+            }
+            peer.pointee.descriptor = -1
         }
         forgetStrangers()
         pointee.claim.forget()
+        if pointee.thread == RLThisThread_() { return false }
         free()
+        return true
     }
 }

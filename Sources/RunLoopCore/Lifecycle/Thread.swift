@@ -277,9 +277,9 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// The calling thread's loop, for the key's destructor; nil if it has none, or has torn it down.
     static var loopToEnd: RunLoopPointer? {
-        if let loop = RunLoop.ofThread { return loop }
-        guard let current, current.pointee.loop.load(ordering: .relaxed) == nil else { return nil }
-        return current.begin()
+        // A log handler may have ended the thread while its loop was made.
+        if let current, current.pointee.loop.load(ordering: .relaxed) == nil { return current.begin() }
+        return RunLoop.ofThread
     }
 
     /// The thread's last use of its object. If a callback ends the thread, the end of the loop calls this (S-LOOP-19), without a loop.

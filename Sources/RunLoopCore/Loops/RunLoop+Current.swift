@@ -43,7 +43,10 @@ extension RunLoop {
                 made.release()
                 return other
             }
-            if !mustEnd { return made }
+            if !mustEnd {
+                meet(made)
+                return made
+            }
             // No other thread has seen it: the next turn enters it, as a loop that accepts nothing.
             made.refuseEverything()
             isOfEndedThread = true
@@ -56,20 +59,19 @@ extension RunLoop {
     @inline(never)
     private static func makeCurrent() -> RunLoopPointer {
         OneCore.claim()
-        let loop: RunLoopPointer
         let thread = rl_own_number()
-        if thread == process.pointee.number.load(ordering: .relaxed) {
-            let main = main()
-            // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
-            loop = main.pointee.threadAlive.load(ordering: .acquiring) ? main : make()
-        } else {
-            loop = make()
-        }
+        // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
+        let main = thread == process.pointee.number.load(ordering: .relaxed) ? main() : nil
+        // A log handler that these two have called has made it.
+        if let loop = ofThread { return loop }
+        let isMain = main?.pointee.threadAlive.load(ordering: .acquiring) ?? false
+        let loop = isMain ? main! : make()
         loop.pointee.thread.store(thread, ordering: .relaxed)
         loop.pointee.isSuccessor = rl_thread_had_loop_get()
         rl_thread_had_loop_set()
         rl_thread_loop_set(loop)
         pthread_setspecific(process.pointee.threadKey, loop)
+        if !isMain { meet(loop) }
         return loop
     }
 }

@@ -6,7 +6,7 @@ import Synchronization
 /// The memory of loops. It is never returned to the system: a thread that comes too late to a loop finds a loop, if perhaps another one
 /// (see `RunLoop`). The registry's lock guards the lists.
 extension RunLoop {
-    /// A new loop with the thread's reference and the default mode (S-LOOP-5).
+    /// A new loop with the thread's reference and the default mode (S-LOOP-5). Whoever has made it known calls `meet`.
     static func make() -> RunLoopPointer {
         process.pointee.registryLock.lockWord()
         let pooled = registry.pointee.freeLoops
@@ -18,9 +18,11 @@ extension RunLoop {
 
         let loop = pooled ?? allocateLoop()
         loop.initialize()
-        Watcher.shared.pointee.meet.unsafelyUnwrapped(loop)
         return loop
     }
+
+    /// Has a new loop watched if the environment says so. May call the log handler, which finds the loop where any later call does.
+    static func meet(_ loop: RunLoopPointer) { Watcher.shared.pointee.meet.unsafelyUnwrapped(loop) }
 
     private static func allocateLoop() -> RunLoopPointer {
         let size = (MemoryLayout<RunLoop>.stride + 63) & ~63
