@@ -109,9 +109,12 @@ int count_of(const int *counter) { return __atomic_load_n(counter, __ATOMIC_SEQ_
 
 static void count(int *counter) { __atomic_add_fetch(counter, 1, __ATOMIC_SEQ_CST); }
 
+/* A source that is added by one thread may be performed by another, for an earlier signal, before the first is told of it. */
+static void note_thread(Probe *probe) { __atomic_store_n(&probe->thread, pthread_self(), __ATOMIC_RELAXED); }
+
 static void probe_call(void *info) {
     Probe *probe = info;
-    probe->thread = pthread_self();
+    note_thread(probe);
     if (probe->name) trace("%s", probe->name);
     count(&probe->calls);
     if (probe->action) probe->action(probe);
@@ -140,7 +143,7 @@ static void probe_release_performed(void *info) { probe_release(info); }
 static void probe_schedule(void *info, RLRunLoopRef loop, RLMode mode) {
     Probe *probe = info;
     (void)loop;
-    probe->thread = pthread_self();
+    note_thread(probe);
     if (probe->traced) trace("+%s:%s", probe->name, mode);
     count(&probe->schedules);
 }
@@ -148,7 +151,7 @@ static void probe_schedule(void *info, RLRunLoopRef loop, RLMode mode) {
 static void probe_cancel(void *info, RLRunLoopRef loop, RLMode mode) {
     Probe *probe = info;
     (void)loop;
-    probe->thread = pthread_self();
+    note_thread(probe);
     if (probe->traced) trace("-%s:%s", probe->name, mode);
     count(&probe->cancels);
 }

@@ -25,15 +25,16 @@ static bool refuse_call(long number, const long argument[6], long *result) {
     (void)argument;
     if (number != __atomic_load_n(&refused_call, __ATOMIC_SEQ_CST)) return false;
     __atomic_add_fetch(&refusals, 1, __ATOMIC_SEQ_CST);
-    errno = refusal;
+    errno = __atomic_load_n(&refusal, __ATOMIC_SEQ_CST);
     *result = -1;
     return true;
 }
 
 static void refuse(long call, int error) {
-    refusal = error;
-    refusals = 0;
-    refused_call = call;
+    /* A thread of the library may still be in a call for the case before. */
+    __atomic_store_n(&refusal, error, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&refusals, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&refused_call, call, __ATOMIC_SEQ_CST);
     hook_system_calls(refuse_call);
 }
 

@@ -372,6 +372,7 @@ RL_TEST(a_loop_that_ends_leaves_nothing_measured, "S-OUT-6", "A loop in the memo
     close(connection);
 }
 
+#if !defined(WITH_ADDRESS_SANITIZER) && !defined(WITH_THREAD_SANITIZER) /* The child ends by its last thread, with what the parent had. */
 /* ---- a release that the thread that answers calls, and that forks */
 
 enum { FORKS = 3 };
@@ -423,3 +424,4 @@ RL_TEST(a_release_of_the_answering_thread_forks, "S-OUT-4 S-OUT-5 S-FORK-4",
     }
     RLSetShared(false);
 }
+#endif
