@@ -362,3 +362,26 @@ RL_TEST(a_sender_that_waited_holds_nothing_in_the_child, "S-PORT-15 S-PORT-17",
         RLRelease(other);
     }
 }
+
+enum { CHAIN = 200000 };
+static int dead_of_chain;
+static void receive_nothing(RLMachPortRef unused, const RLMachMessage *message, void *info) { (void)unused, (void)message, (void)info; }
+static void count_dead(RLMachPortRef unused, void *info) {
+    (void)unused, (void)info;
+    dead_of_chain++;
+}
+
+RL_TEST(a_chain_of_reply_ports, "S-PORT-11 S-PORT-17 S-THR-9",
+        "The last reference to the first of many ports, each of which has a message with the next one as its reply port, frees all, in their order, and takes no stack for "
+        "each") {
+    static RLMachPortRef ports[CHAIN];
+    for (int i = 0; i < CHAIN; i++) {
+        ports[i] = RLMachPortCreate(receive_nothing, NULL, NULL);
+        RLMachPortSetInvalidationCallBack(ports[i], count_dead);
+    }
+    for (int i = 0; i < CHAIN - 1; i++) ck_assert_int_eq(RLMachPortSend(ports[i], i, "x", 1, ports[i + 1], 0), kRLMessagePortSuccess);
+    for (int i = CHAIN - 1; i > 0; i--) RLRelease(ports[i]);
+    ck_assert_int_eq(dead_of_chain, 0);
+    RLRelease(ports[0]);
+    ck_assert_int_eq(dead_of_chain, CHAIN);
+}

@@ -96,3 +96,25 @@ BESIDE_IDLE(clock_suspended_beside_timers) {
     RLRelease(follower);
     release_timers(n);
 }
+
+/* Each wait finds the first of many timers, which is then put off. */
+static void never_fires(RLTimerRef timer, void *info) {
+    (void)timer, (void)info;
+    require(false, "fires too early");
+}
+
+EACH_OF(clock_timeouts_put_off) {
+    use_clock();
+    for (long i = 0; i < n; i++) {
+        kept[i] = make_timer(start + 1790 + 10.0 * (double)i / (double)n, 0, never_fires);
+        RLAddTimer(own, (RLTimerRef)kept[i], kRLDefaultMode);
+    }
+    RLClockAdvance(manual, 0.0001);
+    counted();
+    for (long i = 0; i < n; i++) {
+        RLTimerSetNextFireDelay((RLTimerRef)kept[i], 1800);
+        RLClockAdvance(manual, 0.0001);
+    }
+    counted_end();
+    release_timers(n);
+}

@@ -37,9 +37,29 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         release()
     }
 
+    /// Of a port that a message has the last reference to the messages are dropped here too, each as deep in the stack as the first one.
     private func dropMessages() {
+        var message = takeMessages()
+        while let current = message {
+            message = current.pointee.next
+            let replyPort = takeReply(current.pointee.replyPort, isKept: current.pointee.keepsReply)
+            CRunLoopLinux.free(current)
+            guard let replyPort, replyPort.header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0
+            else { continue }
+            var further = replyPort.takeMessages()
+            replyPort.header.destroy()
+            while let first = further {
+                further = first.pointee.next
+                first.pointee.next = message
+                message = first
+            }
+        }
+    }
+
+    /// Takes the queued messages, a chain.
+    private func takeMessages() -> UnsafeMutablePointer<MachMessage>? {
         pointee.lock.lockWord()
-        var message = pointee.first
+        let messages = pointee.first
         pointee.first = nil
         pointee.last = nil
         if pointee.count > 0 {
@@ -47,12 +67,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             setReadableLocked(false)
         }
         pointee.lock.unlockWord()
-        while let current = message {
-            message = current.pointee.next
-            let replyPort = takeReply(current.pointee.replyPort, isKept: current.pointee.keepsReply)
-            CRunLoopLinux.free(current)
-            replyPort?.release()
-        }
+        return messages
     }
 
     /// `RLMachPortSetInvalidationCallBack` (S-PORT-10).

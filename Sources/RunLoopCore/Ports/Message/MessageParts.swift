@@ -30,7 +30,7 @@ extension UnsafeMutablePointer where Pointee == KeptMemory {
     /// nil if there is no memory or no descriptor.
     static func make() -> KeptMemoryPointer? {
         // The receiver must not truncate it while the sender writes to it.
-        let file = highNumber(rl_kept_memory(WireHeader.keptSize))
+        let file = rl_kept_memory(WireHeader.keptSize)
         guard file >= 0 else { return nil }
         guard rl_take_room(file, 0, WireHeader.placesOffset), let pages = rl_map_kept(file, WireHeader.keptSize) else {
             rl_sys_close(file)

@@ -36,7 +36,7 @@ struct OutgoingMessage {
 
     @inline(never)
     mutating func moveToMemory() -> Bool {
-        memory = highNumber(rl_sealed_memory(bytes!, Int(header.length)))
+        memory = rl_sealed_memory(bytes!, Int(header.length))
         guard memory >= 0 else { return false }
         file = FileIdentity(memory)
         header.flags |= WireHeader.inMemory

@@ -108,8 +108,9 @@ struct TimerStore {
 
     /// Advances the wheel to the present, or to an instant that has come.
     @inline(never)
-    private mutating func advance(to now: Int64) {
-        let tick = TimerWheel.tick(of: now)
+    private mutating func advance(to now: Int64) { advance(toTick: TimerWheel.tick(of: now)) }
+
+    private mutating func advance(toTick tick: Int64) {
         guard tick > wheel.tick else { return }
         wheel.advance(to: tick) { near.pour($0, instant: $0.instant) }
         near.sortPoured()
@@ -144,6 +145,9 @@ struct TimerStore {
     /// before do not count. With tolerances it looks at those that may come before the end of the first one's.
     @inline(never)
     mutating func exactWake(after time: Int64 = .min) -> Int64 {
+        // The wheel may be ahead of the present, where nothing comes before: what is added for an earlier instant is a near timer then. So the many of one
+        // bucket are sorted once, and not looked through at each wait.
+        while near.isEmpty, let tick = wheel.crowdedTick { advance(toTick: tick) }
         guard let first = earliest() else { return Clock.never }
         if first.timer.tolerance == 0 && first.instant > time { return first.instant }
         return wheel.latestWake(near.latestWake(Clock.never, after: time), after: time, isExact: true)

@@ -119,6 +119,16 @@ struct TimerWheel {
         return first
     }
 
+    /// The tick at which the time of the first bucket comes, if it would take a look at many timers to find the first of them.
+    var crowdedTick: Int64? {
+        mutating get {
+            if earliest != nil || count == 0 { return nil }
+            let bucket = firstBucket()
+            buckets![bucket.index].closeHoles()
+            return buckets![bucket.index].count > 16 ? bucket.tick : nil
+        }
+    }
+
     private func earliest(in index: Int) -> TimerNodePointer {
         var earliest: TimerNodePointer?
         buckets![index].forEach { node in
