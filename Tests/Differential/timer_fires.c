@@ -366,3 +366,46 @@ DIFFERS(timer_tiny_interval, "S-TMR-4",
     run(D, 0, false);
     yes("valid", RLTimerIsValid(t));
 }
+
+static RLTimerRef third_timer;
+
+BOTH(timer_back_in_nested_batch, "S-TMR-26",
+     "A member of an outer batch that is added back while the batch of a nested run is under way has its turn in the outer one.",
+     "1 2 4 =TimedOut 3 =TimedOut") {
+    keep(D);
+    RLAddTimer(loop, timer("1", -1, 1000, ^{ RLRemoveTimer(loop, third_timer, D); }), D);
+    RLAddTimer(loop, timer("2", -1, 1000, ^{ run(D, 0, false); }), D);
+    third_timer = timer("3", -1, 1000, NULL);
+    RLAddTimer(loop, third_timer, D);
+    RLAddTimer(loop, timer("4", -1, 1000, ^{ RLAddTimer(loop, third_timer, D); }), D);
+    take(0.001);
+    run(D, 0, false);
+}
+
+DIFFERS(timer_put_off_and_due_again, "S-TMR-23",
+        "A member that is put off and set due again has no turn any more, and fires in the next pass; in CoreFoundation it keeps it.",
+        "1 2 3 =TimedOut =TimedOut", "1 2 =TimedOut 3 =TimedOut") {
+    keep(D);
+    RLAddTimer(loop, timer("1", -1, 1000, ^{ RLTimerSetNextFireDate(third_timer, in(FAR)); }), D);
+    RLAddTimer(loop, timer("2", -1, 1000, ^{ RLTimerSetNextFireDate(third_timer, in(-1)); }), D);
+    third_timer = timer("3", -1, 1000, NULL);
+    RLAddTimer(loop, third_timer, D);
+    take(0.001);
+    run(D, 0, false);
+    run(D, 0, false);
+}
+
+DIFFERS(timer_called_in_nested_batch_and_due_again, "S-TMR-23",
+        "A member that a nested run has called has no turn in the outer batch any more, also if it is due again; in CoreFoundation it keeps it.",
+        "1 3 =TimedOut 3 =TimedOut =TimedOut", "1 3 =TimedOut =TimedOut 3 =TimedOut") {
+    keep(D);
+    RLAddTimer(loop, timer("1", -1, 1000, ^{
+                   run(D, 0, false);
+                   RLTimerSetNextFireDate(third_timer, in(-1));
+               }), D);
+    third_timer = timer("3", -1, 1000, NULL);
+    RLAddTimer(loop, third_timer, D);
+    take(0.001);
+    run(D, 0, false);
+    run(D, 0, false);
+}

@@ -189,8 +189,8 @@ struct TimerStore {
         }
     }
 
-    /// The node that has its turn in this batch or, in a nested run, had it in an outer one. A timer that was removed from the mode
-    /// since (a tombstone) has it in the batch of which it was a member only.
+    /// The node that has its turn in this batch, of which the rest of outer ones are members too. One that was removed from the mode since (a
+    /// tombstone), or that was added back during a batch inside its own, has it in its own batch only.
     @inline(always)
     mutating func nextDue(inBatch batch: UInt32) -> TimerNodePointer? {
         if passed.isEmpty && returned.isEmpty {
@@ -202,8 +202,9 @@ struct TimerStore {
 
     @inline(never)
     private mutating func nextDueAmongTombstones(_ batch: UInt32) -> TimerNodePointer? {
-        let member = firstMemberDue
         // Those of the innermost batch, which is this one, come first.
+        let first = firstMemberDue
+        let member = first?.pointee.batch == batch ? first : nil
         guard !passed.isEmpty, passed.first.node.pointee.batch == batch else { return member }
         if let member, turn(of: member) < passed.first.instant { return member }
         return passed.first.node
@@ -215,7 +216,7 @@ struct TimerStore {
             while let first = due.first, first.pointee.isTombstone { pass(first) }
             guard !returned.isEmpty else { return due.first }
             let node = returned.first.node
-            if let first = due.first, first.pointee.batch == node.pointee.batch, turn(of: first) < returned.first.instant { return first }
+            if let first = due.first, turn(of: first) < returned.first.instant { return first }
             return node
         }
     }
