@@ -831,3 +831,24 @@ RL_TEST(moves_of_others_do_not_draw_a_call_out, "S-CLK-6", "A call that runs its
     ck_assert_int_eq(tick.calls, 2);
     RLRelease(clock_of_loop);
 }
+
+static RLClockRef crossed[2];
+static pthread_barrier_t both_in_callbacks;
+static void move_the_other(void *clock) {
+    pthread_barrier_wait(&both_in_callbacks);
+    RLClockAdvance(clock, 1);
+}
+static void run_with_one(void *clock) {
+    RLSetClock(RLGetCurrent(), clock);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, move_the_other, crossed[clock == crossed[0]], NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+}
+
+RL_TEST(callbacks_move_each_others_clocks, "S-CLK-7", "Callbacks of two loops with a clock each that move the clock of the other loop do not wait for each other") {
+    Thread *threads[2];
+    pthread_barrier_init(&both_in_callbacks, NULL, 2);
+    for (int i = 0; i < 2; i++) crossed[i] = RLClockCreateManual();
+    for (int i = 0; i < 2; i++) threads[i] = thread_start(run_with_one, (void *)crossed[i]);
+    for (int i = 0; i < 2; i++) thread_join(threads[i]);
+    for (int i = 0; i < 2; i++) RLRelease(crossed[i]);
+}

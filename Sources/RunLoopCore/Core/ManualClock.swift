@@ -40,9 +40,9 @@ struct ManualClock: ~Copyable {
     let awake: Atomic<RunLoopPointer?>
     /// Threads that wait for `settled` to change.
     let waiters: Atomic<UInt32>
-    /// Counts the beginnings and ends of calls that move it. Sequentially consistent, like `RunLoop.lastMove`.
-    let moves: Atomic<Int64>
-    /// The greatest number in `moves` after which all loops slept, so that an automatic clock went on. The waits of calls with no greater number are
+    /// Counts the waits of calls that move it. Sequentially consistent, like the next one.
+    let waits: Atomic<Int64>
+    /// The greatest number in `waits` after which all loops slept, so that an automatic clock went on. The waits of calls with no greater number are
     /// over: nobody else may see them sleep. Sequentially consistent with `settled`.
     let lastSettled: Atomic<Int64>
     /// By which timers know it, see `TimerState.clocks`; not 0. The clock that was made 2^32 clocks earlier has the same.

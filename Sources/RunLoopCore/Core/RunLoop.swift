@@ -166,7 +166,7 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
-    /// When a callback of the loop last moved the clock, by `ManualClock.moves` at the end of the call: `max` during one, 0 before the first. Written
+    /// When a callback of the loop last moved a clock, by `Process.clockCalls` at the end of the call: `max` during one, 0 before the first. Written
     /// by the loop's thread; sequentially consistent with `ManualClock.settled`.
     let lastMove: Atomic<Int64>
     /// Where the loop's thread last moved the clock. Loop's thread only.

@@ -40,6 +40,8 @@ struct Process: ~Copyable {
     let wakeWasReplaced: Atomic<Bool>
     /// How many clocks that the program moves were ever made. Relaxed: a thread that uses one has made it or received it.
     let manualClocks: Atomic<UInt>
+    /// Counts the beginnings and ends of calls that move one. Sequentially consistent, like `RunLoop.lastMove`.
+    let clockCalls: Atomic<Int64>
     /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work. Relaxed: it orders nothing.
     let lostDescriptor: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; also begins requested sharing and listens to clock changes again. True if there

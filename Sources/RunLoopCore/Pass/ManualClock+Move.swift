@@ -8,9 +8,9 @@ extension ManualClock {
 
     /// A call that moves the clock.
     struct Move {
-        /// The thread's loop, if the call is made in a callback of it.
+        /// The thread's loop, if the call is made in a callback of it. It may have another clock: callbacks of two loops may move each other's.
         var own: RunLoopPointer?
-        /// From `moves`, when the call began.
+        /// From `Process.clockCalls`, when the call began.
         var number: Int64
 
         /// Whether it returns only when the loop sleeps.
@@ -80,26 +80,26 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     @inline(never)
     private func begin() -> ManualClock.Move {
-        var own = ownLoop
+        var own = RunLoop.ofThread
         if own?.isRunning == false { own = nil }
-        let call = ManualClock.Move(own: own, number: nextMove())
+        let call = ManualClock.Move(own: own, number: nextCall())
         if let own {
             own.pointee.lastMove.store(.max, ordering: .sequentiallyConsistent)
-            tellSettled()
+            own.manualClock?.tellSettled()
         }
         return call
     }
 
-    private func end(_ call: ManualClock.Move) { call.own?.pointee.lastMove.store(nextMove(), ordering: .sequentiallyConsistent) }
+    private func end(_ call: ManualClock.Move) { call.own?.pointee.lastMove.store(nextCall(), ordering: .sequentiallyConsistent) }
 
-    private func nextMove() -> Int64 { pointee.moves.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
+    private func nextCall() -> Int64 { process.pointee.clockCalls.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
 
     /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
     /// does not wait for loops in whose callbacks another call goes on, or went on since this one began: that one may have returned before this thread
     /// comes to look, and its callback may wait for this one's. True if they all slept, and the clock, which is automatic, has gone on since.
     private func waitForOthers(_ call: ManualClock.Move) -> Bool {
         pointee.waiters.wrappingAdd(1, ordering: .sequentiallyConsistent)
-        let number = nextMove()
+        let number = pointee.waits.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue
         func othersSleep() -> Bool {
             var allSettled = true
             forEachLoop { loop in

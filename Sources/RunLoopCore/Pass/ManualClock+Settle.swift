@@ -48,7 +48,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         defer { tellSettled() }
         guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
         while true {
-            let moves = pointee.moves.load(ordering: .sequentiallyConsistent)
+            let waits = pointee.waits.load(ordering: .sequentiallyConsistent)
             let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
             // Each loop first says that it sleeps and then looks at the others: the last one finds all asleep.
             var allSleep = !findAwake(), isMoved = false
@@ -69,7 +69,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
                 if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
                 if allSleep && next <= ManualClock.latest {
                     move(to: next, sparesOwn: false)
-                    pointee.lastSettled.raise(to: moves)
+                    pointee.lastSettled.raise(to: waits)
                     isMoved = true
                 }
             }

@@ -31,12 +31,15 @@ extension UnsafeMutablePointer where Pointee == MachPort {
                 code = kRLMessagePortTransportError
             }
         }
+        let isRefused = code != kRLMessagePortSuccess
+        // This port may be gone after it has given its lock back.
+        if isRefused && keepsReply { pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent) }
         unlockAndFreeIfUnused()
         // Every send does so, not only the one that made the source ready: the thread of that one may have been preempted before this.
         loop?.lookAgainIfAsleep()
-        if code != kRLMessagePortSuccess {
+        if isRefused {
             CRunLoopLinux.free(message)
-            takeReply(replyPort, isKept: keepsReply)?.release()
+            (keepsReply ? replyPort : takeReply(replyPort, isKept: false))?.release()
         }
         return Int32(code)
     }
