@@ -253,6 +253,39 @@ extension Pipe {
         await thread.finish()
     }
 
+    @Test("A cancelled task reads nothing, though bytes are there: they stay in the socket, and no read waits any more")
+    func cancelledRead() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        var ends: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
+        let count = [UInt8](1...3).withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+        #expect(count == 3)
+        let readers: [@Sendable () async throws -> Void] = [
+            { _ = try await stream.read() }, { for try await _ in stream {} }, { while try await !stream.read(atMost: 1).isEmpty {} },
+        ]
+        for read in readers {
+            let task = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                try await read()
+            }
+            await #expect(throws: RunLoop.SystemError(code: ECANCELED)) { try await task.value }
+        }
+        // What a task does that goes on.
+        #expect(try await stream.read(atMost: 2) == [1, 2])
+        #expect(try await stream.read() == [3])
+        await #expect(throws: RunLoop.SystemError(code: ECANCELED)) { try await stream.read() }
+        stream.close()
+        let closed = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            _ = try await stream.read()
+        }
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await closed.value }
+        close(ends[1])
+        await thread.finish()
+    }
+
     @Test("Several tasks may finish a stream, and all of them wait for the peer's end")
     func finishers() async throws {
         let thread = RunLoopThread()

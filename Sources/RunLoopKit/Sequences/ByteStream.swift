@@ -15,7 +15,8 @@ extension RunLoop {
     /// reads no more from it meanwhile, and the tasks of other peers go on. Iterating is reading: the elements are what is there, in
     /// portions, until the peer's end.
     ///
-    /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it. It does not end ``write(_:)`` and
+    /// A cancellation ends the wait of a read, with `ECANCELED`, and reading with it: a cancelled task reads nothing, also where the peer goes
+    /// on sending, and after that no read waits. What has come stays in the socket. It does not end ``write(_:)`` and
     /// ``finish(within:)``: bytes that were read can still be answered. ``close()`` ends everything.
     ///
     /// Descriptors that come through a local socket are closed, and hold nobody up (S-NSP-23). Urgent bytes of one are read in their order.
@@ -71,10 +72,15 @@ extension RunLoop {
         ///
         /// - Parameter count: how many bytes at most.
         /// - Returns: one byte at least; none at the peer's end.
-        /// - Throws: the system's error; `ECANCELED` after a cancellation and the end of the loop's thread; `EBADF` after
-        ///   ``close()``.
+        /// - Throws: the system's error; `ECANCELED` in a cancelled task, whether or not bytes are there, and instead of a wait after that or
+        ///   after the end of the loop's thread; `EBADF` after ``close()``.
         nonisolated(nonsending) public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
             while true {
+                // First, because a peer that never pauses would not let the task wait.
+                if Task.isCancelled {
+                    input.end()
+                    throw over
+                }
                 if let bytes = try receive(count) {
                     if isTurnOver(after: bytes.count, at: \.received) { await RunLoopExecutor.yielding(isolation: #isolation) }
                     return bytes
