@@ -5,10 +5,42 @@
 /// class overrides them, or one of them, and every form of sending to it then calls them. One that overrides nothing is a
 /// Mach-like port.
 ///
+/// Without an override each of the two forms calls the other, which may have one, and queues the message when it is called from there. So an override
+/// of one form is called once for each message, and may call `super` to queue it. Where both are overridden, `super` calls the other one's override, as
+/// Foundation's form with a number does.
+///
 /// - Threads: all members may be used from any thread.
 /// - Foundation: `Port`.
 open class FoundationPort: Port, @unchecked Sendable {
-    /// Queues a message at this port. Without an override it calls the form with a number.
+    /// What a thread's innermost call of one form, without an override, has given to the other.
+    private final class Given {
+        var port: ObjectIdentifier?
+        var msgID = 0
+    }
+
+    private static let given = ThreadLocal<Given>()
+
+    static func prepare() { _ = given }
+
+    /// The number of the message with which one form of this port has called the other, and that has not returned; nil if none has.
+    private var givenNumber: Int? {
+        guard let given = FoundationPort.given.known, given.port == ObjectIdentifier(self) else { return nil }
+        return given.msgID
+    }
+
+    private func giving(_ msgID: Int, to form: () -> Bool) -> Bool {
+        let given = FoundationPort.given.value { Given() }
+        let outer = (given.port, given.msgID)
+        (given.port, given.msgID) = (ObjectIdentifier(self), msgID)
+        defer { (given.port, given.msgID) = outer }
+        return form()
+    }
+
+    private func queue(_ msgID: Int, before limitDate: Date, _ components: NSMutableArray?, from receivePort: Port?) -> Bool {
+        super.send(before: limitDate.instant, msgid: msgID, components: components?.map { $0 }, from: receivePort, reserved: 0)
+    }
+
+    /// Queues a message at this port. Without an override it calls the form with a number, which may have one.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full.
@@ -20,10 +52,13 @@ open class FoundationPort: Port, @unchecked Sendable {
     open func send(
         before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
     ) -> Bool {
-        send(before: limitDate, msgid: 0, components: components, from: receivePort, reserved: headerSpaceReserved)
+        if let msgID = givenNumber { return queue(msgID, before: limitDate, components, from: receivePort) }
+        return giving(0) {
+            send(before: limitDate, msgid: 0, components: components, from: receivePort, reserved: headerSpaceReserved)
+        }
     }
 
-    /// Queues a message with a number at this port.
+    /// Queues a message with a number at this port. Without an override it calls the form without one, which may have one.
     ///
     /// - Parameters:
     ///   - limitDate: how long to wait while the queue is full.
@@ -37,9 +72,10 @@ open class FoundationPort: Port, @unchecked Sendable {
         before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
-        super.send(
-            before: limitDate.instant, msgid: msgID, components: components?.map { $0 }, from: receivePort,
-            reserved: headerSpaceReserved)
+        if givenNumber != nil { return queue(msgID, before: limitDate, components, from: receivePort) }
+        return giving(msgID) {
+            send(before: limitDate, components: components, from: receivePort, reserved: headerSpaceReserved)
+        }
     }
 
     /// Calls the form with a date.

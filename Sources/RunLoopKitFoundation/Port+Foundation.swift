@@ -109,6 +109,7 @@ private let loadConstructor: @convention(c) () -> Void = {
     pthread_atfork(
         {
             NotificationQueue.prepare()
+            FoundationPort.prepare()
             FoundationHost.prepare()
         }, nil, nil)
 }

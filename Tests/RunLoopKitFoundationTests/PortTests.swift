@@ -151,7 +151,80 @@ private final class NumberSendingPort: FoundationPort, @unchecked Sendable {
     }
 }
 
+/// One that overrides the other.
+private final class PlainSendingPort: FoundationPort, @unchecked Sendable {
+    private(set) var sent: [Int] = []
+
+    override func send(
+        before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
+    ) -> Bool {
+        sent.append(components?.count ?? -1)
+        return super.send(before: limitDate, components: components, from: receivePort, reserved: headerSpaceReserved)
+    }
+}
+
+/// One whose forms lead to each other, and which sends through another one.
+private final class CircularPort: FoundationPort, @unchecked Sendable {
+    var next: Port?
+
+    override func send(
+        before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
+    ) -> Bool {
+        next?.send(before: limitDate, msgid: 1, components: components, from: receivePort, reserved: headerSpaceReserved)
+        return send(before: limitDate, msgid: 2, components: components, from: receivePort, reserved: headerSpaceReserved)
+    }
+}
+
+/// The numbers of the messages that such ports have received.
+private func numbers(of ports: [FoundationPort], after body: () -> Void) -> [[UInt32]] {
+    let mode = RunLoop.Mode("numbers")
+    let receivers = ports.map { port in
+        let receiver = Receiver()
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: mode)
+        return receiver
+    }
+    body()
+    // A poll serves one message.
+    for _ in 0..<20 { RunLoop.current.run(mode: mode, before: Date()) }
+    for port in ports { port.invalidate() }
+    return receivers.map { $0.received.map(\.msgid) }
+}
+
 @Suite struct PortSubclassTests {
+    @Test("A subclass of FoundationPort that overrides only the form without a number is sent to by it, once, in whatever form: S-NSP-18")
+    func overridingThePlainForm() {
+        let port = PlainSendingPort()
+        let numbers = numbers(of: [port]) {
+            let (known, now) = (port as Port, ContinuousClock.now)
+            #expect(port.send(before: Date(), components: [Data()], from: nil, reserved: 0))
+            #expect(port.send(before: Date(), msgid: 7, components: [Data(), Data()], from: nil, reserved: 0))
+            #expect(known.send(before: Date(), msgid: 8, components: nil, from: nil, reserved: 0))
+            #expect(known.send(before: now, msgid: 9, components: [[1] as [UInt8]], from: nil, reserved: 0))
+            #expect(known.send(before: now, components: nil, from: nil, reserved: 0))
+        }
+        #expect(port.sent == [1, 2, -1, 1, -1])
+        #expect(numbers == [[0, 7, 8, 9, 0]])
+        let second = PlainSendingPort()
+        let message = PortMessage(sendPort: second, receivePort: nil, components: [Data()])
+        message.msgid = 10
+        #expect(message.send(before: Date()))
+        #expect(second.sent == [1])
+    }
+
+    @Test("Forms of a FoundationPort that lead to each other, and those of one without overrides, end in its queue: S-NSP-18")
+    func circularForms() {
+        let (one, other, plain) = (CircularPort(), CircularPort(), FoundationPort())
+        one.next = other
+        other.next = plain
+        let numbers = numbers(of: [one, other, plain]) {
+            #expect(one.send(before: Date(), msgid: 3, components: nil, from: nil, reserved: 0))
+            #expect(plain.send(before: Date(), components: nil, from: nil, reserved: 0))
+            #expect(plain.send(before: Date(), msgid: 4, components: nil, from: nil, reserved: 0))
+        }
+        #expect(numbers == [[2], [2], [1, 0, 4]])
+    }
+
     @Test("A subclass of FoundationPort is sent to by its own functions, in whatever form: S-NSP-18")
     func overridingWithDates() {
         let port = DatedSendingPort()
