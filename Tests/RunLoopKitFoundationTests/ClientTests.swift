@@ -2,6 +2,9 @@
 import RunLoopKitFoundation
 import Testing
 
+@_silgen_name("RLRunInMode")
+private func runInMode(_ mode: UnsafePointer<CChar>, _ seconds: Double, _ returnsAfterSource: Bool) -> Int32
+
 /// How often something was done.
 private final class Count: @unchecked Sendable {
     private let lock = NSLock()
@@ -54,6 +57,50 @@ private func onHostingThread(_ body: @escaping @Sendable () -> Void) {
             Foundation.NotificationCenter.default.removeObserver(observer)
         }
         #expect(count.value == 2)
+    }
+
+    @Test("A run that C code begins serves Foundation's loop where the mode has something of ours: S-HOST-4")
+    func runOfC() {
+        let count = Count()
+        onHostingThread {
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: true) { _ in
+                count.add()
+                if count.value == 3 { RunLoop.current.stop() }
+            }
+            Foundation.RunLoop.current.add(timer, forMode: .default)
+            RunLoop.current.add(RunLoop.Source { _ in }, forMode: .default)
+            _ = runInMode(RunLoop.Mode.default.rawValue, 20, false)
+            timer.invalidate()
+        }
+        #expect(count.value >= 3)
+    }
+
+    @Test("Where the program had a foreign run of ours, Foundation's loop serves ours again when that is invalidated: S-HOST-2, S-FRN-12")
+    func foreignRunOfTheProgram() {
+        let (ours, theirs) = (Count(), Count())
+        onHostingThread {
+            guard let run = try? RunLoop.ForeignRun() else { return }
+            run.prepare()
+            // Not while Foundation's waits, as long as there is that run.
+            let timer = Timer(timeInterval: 0, repeats: false) { _ in
+                ours.add()
+                RunLoop.current.stop()
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            nonisolated(unsafe) let invalidated = run
+            let theirTimer = Foundation.Timer(timeInterval: 0.001, repeats: true) { _ in
+                theirs.add()
+                if theirs.value == 3 {
+                    #expect(ours.value == 0)
+                    invalidated.invalidate()
+                }
+            }
+            Foundation.RunLoop.current.add(theirTimer, forMode: .default)
+            let limit = HostingTests.limit
+            while ours.value == 0, limit.timeIntervalSinceNow > 0 { Foundation.RunLoop.current.run(mode: .default, before: limit) }
+            theirTimer.invalidate()
+        }
+        #expect(ours.value == 1 && theirs.value >= 3)
     }
 
     @Test("A foreign run of a program's goes on while Foundation's mode has something: S-HOST-1, S-HOST-4")

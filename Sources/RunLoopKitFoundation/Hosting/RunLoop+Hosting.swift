@@ -15,10 +15,14 @@ extension RunLoop {
     ///
     /// Before this loop waits, and when something is ready for Foundation's, Foundation's makes a pass. While Foundation's
     /// waits, this loop is a `RunLoop.ForeignRun` of it. To this loop a mode counts as empty when it is empty in both; a run of
-    /// Foundation's with nothing of its own in the mode ends at once. A stop of one
+    /// Foundation's with nothing of its own in the mode ends at once. Where C code runs this loop, by `RLRunInMode`, keep a source of this loop
+    /// in the mode: such a run does not look at Foundation's before it begins. A stop of one
     /// loop in a callback of the other ends the current run. `run(mode:before:)` returns after any work of Foundation's that
     /// woke this loop, and Foundation's does after any work of this one. A signal that Foundation's code gives to a source
     /// of this loop needs a `wakeUp()` after it, as one from another thread does.
+    ///
+    /// A loop has one `RunLoop.ForeignRun` at a time. Where the program has made one, its host serves both loops, but while Foundation's waits in a run
+    /// of its own, as in `waitUntilExit()`, nothing of this loop is served: run this loop until `isRunning` is false.
     ///
     /// Another thread that gives Foundation's loop a block, or signals one of its sources, calls `wakeUp()` of this loop after it.
     /// `CFRunLoopWakeUp` and `CFRunLoopStop` do nothing while this loop waits: Foundation ignores them while its own does not sleep.
