@@ -59,6 +59,29 @@ private func onHostingThread(_ body: @escaping @Sendable () -> Void) {
         #expect(count.value == 2)
     }
 
+    @Test("What a timer of Foundation's enqueues is posted while Foundation's loop goes on, also what is for an idle loop: S-NQ-4, S-NQ-5, S-HOST-2",
+        arguments: [NotificationQueue.PostingStyle.asap, .whenIdle])
+    func enqueuedByFoundation(style: NotificationQueue.PostingStyle) {
+        let count = Count()
+        onHostingThread {
+            let name = Notification.Name("HostingTests.\(style)")
+            let observer = Foundation.NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+                count.add()
+                // Ends the run of Foundation's.
+                RunLoop.current.stop()
+            }
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                NotificationQueue.default.enqueue(Notification(name: name), postingStyle: style, coalesceMask: .none, forModes: nil)
+            }
+            Foundation.RunLoop.current.add(timer, forMode: .default)
+            // A run ends when something of ours is served, and one in which nothing is, at the limit.
+            let limit = HostingTests.limit
+            while count.value == 0, limit.timeIntervalSinceNow > 0 { Foundation.RunLoop.current.run(mode: .default, before: limit) }
+            Foundation.NotificationCenter.default.removeObserver(observer)
+        }
+        #expect(count.value == 1)
+    }
+
     @Test("A run that C code begins serves Foundation's loop where the mode has something of ours: S-HOST-4")
     func runOfC() {
         let count = Count()

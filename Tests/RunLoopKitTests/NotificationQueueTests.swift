@@ -195,6 +195,35 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["first", "polled", "second", "waited"])
     }
 
+    @Test("What a host's callback enqueues for an idle loop, while a foreign run waits, is posted before the host waits again: S-NQ-5, S-NQ-15")
+    func idleWhileAForeignRunWaits() {
+        let trace = onNewThread { () -> [String] in
+            let (trace, center) = (Trace(), NotificationCenter())
+            nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+            let enqueue: @Sendable (Notification.Name) -> Void = { queue.enqueue(Notification(name: $0), postingStyle: .whenIdle) }
+            _ = center.addObserver(forName: nil, object: nil, queue: nil) { notification in
+                trace.add(notification.name.rawValue)
+                // An idle loop is not woken for what it enqueues itself.
+                if notification.name == .first { enqueue(.second) }
+            }
+            RunLoop.current.keepAlive()
+            let run = try! RunLoop.ForeignRun()
+            #expect(run.prepare() == nil)
+            // The queue's observers, too, come only now.
+            for _ in 0..<2 {
+                enqueue(.first)
+                #expect(run.prepare() == .zero)
+                #expect(run.dispatch() == nil)
+                trace.add("served")
+                #expect(run.prepare() == nil)
+                trace.add("prepared")
+            }
+            run.invalidate()
+            return trace.all
+        }
+        #expect(trace == ["served", "first", "prepared", "served", "second", "first", "prepared"])
+    }
+
     @Test("Without modes the default mode is meant; a notification waits for its mode: S-NQ-7")
     func modes() {
         let other = RunLoop.Mode("other")

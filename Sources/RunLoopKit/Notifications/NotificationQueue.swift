@@ -14,7 +14,8 @@ open class NotificationQueue {
     /// Foundation: `NotificationQueue.PostingStyle`, with the same raw values.
     public enum PostingStyle: UInt, Sendable {
         /// When the loop is about to wait, after everything that is posted as soon as possible (S-NQ-5). A
-        /// run that only polls is never about to wait (S-NQ-6).
+        /// run that only polls is never about to wait (S-NQ-6). While a foreign run waits, what its host's callbacks enqueue is
+        /// posted in the pass that follows at once.
         case whenIdle = 1
         /// When the callback in progress has returned: in this pass or the next, before the loop waits, and at
         /// the latest when the run ends (S-NQ-4).

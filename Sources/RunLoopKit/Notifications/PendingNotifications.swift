@@ -93,7 +93,9 @@ package final class PendingNotifications<Note> {
         // Where this pass's last chance to post is over, or comes without the observer, the loop makes another
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
-        if isTooLateInPass, style == .asap { loop?.wakeUp() }
+        // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
+        // own would follow, because a prepare does nothing again until something was dispatched.
+        if isTooLateInPass, let loop, style == .asap || loop.isWaiting { loop.wakeUp() }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(
             note, Group(style: style, modes: modes), [.name(name), .sender(key), .both(name, key)], nextSequence)
