@@ -122,6 +122,28 @@ extension Selector<Target> { fileprivate static let work = Selector("work") { _,
         #expect(incomparable < limit)
     }
 
+    @Test("Notifications for other modes cost a pass nothing, however many lists of modes there are: S-THR-9")
+    func notificationsOfOtherModes() {
+        let growth = growth(to: 4000) { count in
+            let queue = NotificationQueue(notificationCenter: NotificationCenter())
+            RunLoop.current.perform {}
+            queue.enqueue(Notification(name: .init("n")), postingStyle: .asap)
+            for index in 0..<count {
+                let modes = (0..<12).map { RunLoop.Mode("\($0) \(index >> $0 & 1)") }
+                for style in [NotificationQueue.PostingStyle.asap, .whenIdle] {
+                    queue.enqueue(Notification(name: .init("n")), postingStyle: style, coalesceMask: .none, forModes: modes)
+                }
+            }
+            let start = threadTime()
+            for _ in 0..<count / 20 {
+                RunLoop.current.perform {}
+                RunLoop.current.run(mode: .default, for: .zero)
+            }
+            return threadTime() - start
+        }
+        #expect(growth < limit)
+    }
+
     @Test("A thread's dictionary is changed in a time that does not depend on how much is in it: S-THR-9")
     func threadDictionary() {
         let growth = growth(to: 16_000) { count in

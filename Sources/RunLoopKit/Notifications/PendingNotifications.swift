@@ -8,25 +8,29 @@ internal import Synchronization
 package final class PendingNotifications<Note> {
     private final class Entry {
         let note: Note
-        let group: Group
+        let style: NotificationQueue.PostingStyle
+        let modes: [RunLoop.Mode]
         let places: [Place]
         /// Ascends in the order of enqueueing.
         let sequence: UInt64
         /// False once it was posted or taken back.
         var isQueued = true
 
-        init(_ note: Note, _ group: Group, _ places: [Place], _ sequence: UInt64) {
+        init(
+            _ note: Note, _ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode], _ places: [Place], _ sequence: UInt64
+        ) {
             self.note = note
-            self.group = group
+            self.style = style
+            self.modes = modes
             self.places = places
             self.sequence = sequence
         }
     }
 
-    /// Entries that may be posted at the same times.
+    /// Entries of one style that one mode permits; an entry has one for each of its modes.
     private struct Group: Hashable {
         let style: NotificationQueue.PostingStyle
-        let modes: [RunLoop.Mode]
+        let mode: RunLoop.Mode
     }
 
     /// What new notifications may replace entries by: the name, the sender, or both.
@@ -97,10 +101,9 @@ package final class PendingNotifications<Note> {
         // own would follow, because a prepare does nothing again until something was dispatched.
         if isTooLateInPass, let loop, style == .asap || loop.isWaiting { loop.wakeUp() }
         let (name, key) = (name(note), SenderKey(sender(note)))
-        let entry = Entry(
-            note, Group(style: style, modes: modes), [.name(name), .sender(key), .both(name, key)], nextSequence)
+        let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
-        groups[entry.group, default: [:]][entry.sequence] = entry
+        for mode in modes { groups[Group(style: style, mode: mode), default: [:]][entry.sequence] = entry }
         for place in entry.places { places[place, default: [:]][entry.sequence] = entry }
     }
 
@@ -108,8 +111,11 @@ package final class PendingNotifications<Note> {
     private func take(_ entry: Entry) -> Bool {
         guard entry.isQueued else { return false }
         entry.isQueued = false
-        groups[entry.group]?[entry.sequence] = nil
-        if groups[entry.group]?.isEmpty == true { groups[entry.group] = nil }
+        for mode in entry.modes {
+            let group = Group(style: entry.style, mode: mode)
+            groups[group]?[entry.sequence] = nil
+            if groups[group]?.isEmpty == true { groups[group] = nil }
+        }
         for place in entry.places {
             places[place]?[entry.sequence] = nil
             if places[place]?.isEmpty == true { places[place] = nil }
@@ -180,24 +186,21 @@ package final class PendingNotifications<Note> {
         isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
-        let isCommon = loop.contains(commonModesProbe!, forMode: mode)
-        func isPermitted(_ group: Group) -> Bool {
-            group.modes.contains(mode) || isCommon && group.modes.contains(.common)
-        }
-        func isUrgent() -> Bool { groups.keys.contains { $0.style == .asap && isPermitted($0) } }
-        postRound { $0.style == .asap && isPermitted($0) }
+        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
+        func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
+        postRound(.asap, permitted)
         guard activity == .beforeWaiting else { return }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
         if isUrgent() { return loop.wakeUp() }
-        postRound { $0.style == .whenIdle && isPermitted($0) }
+        postRound(.whenIdle, permitted)
         if isUrgent() { loop.wakeUp() }
     }
 
-    /// Posts what is eligible now, in the order of enqueueing. An observer may enqueue, take back, or run the
-    /// loop: what is posted is taken out before, one by one.
-    private func postRound(_ isEligible: (Group) -> Bool) {
-        let round = groups.filter { isEligible($0.key) }.flatMap(\.value.values).sorted { $0.sequence < $1.sequence }
+    /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the
+    /// loop: what is posted is taken out before, one by one. So one that two modes permit is posted once.
+    private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode]) {
+        let round = modes.compactMap { groups[Group(style: style, mode: $0)] }.flatMap(\.values).sorted { $0.sequence < $1.sequence }
         for entry in round where take(entry) {
             posting += 1
             if observers.count == posting { addObserver() }
