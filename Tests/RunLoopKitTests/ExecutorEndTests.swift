@@ -24,6 +24,43 @@ private final class Tally: Sendable {
     func add() { value.add(1, ordering: .relaxed) }
 }
 
+/// An executor of a program's own, which has a loop do the work.
+private class Sender: SerialExecutor, @unchecked Sendable {
+    fileprivate let base: RunLoopExecutor
+    init(_ base: RunLoopExecutor) { self.base = base }
+    func enqueue(_ job: consuming ExecutorJob) { base.enqueue(job) }
+    func checkIsolated() { base.checkIsolated() }
+    func isIsolatingCurrentContext() -> Bool? { nil }
+}
+
+/// One that the runtime can ask, too.
+private final class AskingSender: Sender, @unchecked Sendable {
+    override func isIsolatingCurrentContext() -> Bool? { base.isIsolatingCurrentContext() }
+}
+
+private actor SentOn {
+    private let executor: Sender
+    private let gone: Tally
+    private var count = 0
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    init(_ executor: Sender, gone: Tally) {
+        self.executor = executor
+        self.gone = gone
+    }
+
+    isolated deinit { gone.add() }
+
+    func call(on loop: RunLoop) async throws -> [Int] {
+        assertIsolated()
+        count += 1
+        let number = count
+        let value = try await loop.call { number }
+        assertIsolated()
+        return [count, value]
+    }
+}
+
 /// What the executor does when closures end threads, cancel sources at the end, or run the loop themselves.
 @Suite(.timeLimit(.minutes(2))) struct ExecutorEndTests {
     @Test("assumeIsolated holds in the cancel closures of all sources at the end of the thread, whatever their modes: S-LOOP-7")
@@ -51,6 +88,28 @@ private final class Tally: Sendable {
         let mode = RunLoop.Mode.default.rawValue
         let expected = ["common in \(mode)", "default in \(mode)", "late", "own in ExecutorEndTests"]
         #expect(await log.entries.sorted() == expected)
+    }
+
+    @Test("Jobs that a program's executor sends on are isolated to their actor after the end of the thread, and nothing else is", arguments: [false, true])
+    func sentOnAfterEnd(asks: Bool) async throws {
+        let (thread, other) = (RunLoopThread(), RunLoopThread())
+        try thread.start()
+        try other.start()
+        let loop = other.loop
+        let gone = Tally()
+        let sender = asks ? AskingSender(thread.loop.executor) : Sender(thread.loop.executor)
+        var actor: SentOn? = SentOn(sender, gone: gone)
+        #expect(try await actor?.call(on: loop) == [1, 1])
+        await thread.finish()
+        #expect(thread.loop.executor.isIsolatingCurrentContext() == false)
+        // Each is a job, and in the call the caller's isolation is checked.
+        for round in 2...50 { #expect(try await actor?.call(on: loop) == [round, round]) }
+        actor = nil
+        // No thread waits that jobs may need.
+        while gone.count == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        // The thread that does them is not isolated for ever.
+        for _ in 0..<50 { await Task.detached { #expect(thread.loop.executor.isIsolatingCurrentContext() == false) }.value }
+        await other.finish()
     }
 
     @Test("An awaited closure that ends its thread fails with ThreadEndedError: S-LOOP-19, S-BLK-18")

@@ -206,7 +206,13 @@ extension RunLoopExecutor {
             switch entry {
             case nil: return
             case .request(let request)?: request.abandon()
-            case .actorJob?, .taskJob?: runJob(entry!)
+            case .taskJob?: runJob(entry!)
+            case .actorJob?:
+                // A run of the loop in the job may come here for another one.
+                let outer = RunLoopExecutor.elsewhereKey.get()
+                RunLoopExecutor.elsewhereKey.set(self)
+                runJob(entry!)
+                RunLoopExecutor.elsewhereKey.set(outer)
             }
         }
     }

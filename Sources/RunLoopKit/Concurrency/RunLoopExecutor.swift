@@ -94,8 +94,11 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
 
     /// Kept by the thread as its own: set when an executor first drains there.
     static let currentKey = ThreadKey<RunLoopExecutor>()
+    /// The one whose thread has ended and of which the calling thread does an actor's job. The runtime knows by itself that this is isolated to an
+    /// actor with this executor, and asks where the actor has an executor of the program's that sends its jobs on.
+    static let elsewhereKey = ThreadKey<RunLoopExecutor>()
 
-    static func prepare() { _ = (table, currentKey, endingKey) }
+    static func prepare() { _ = (table, currentKey, elsewhereKey, endingKey) }
 
     init(_ reference: RLRunLoopRef) {
         self.reference = reference
@@ -126,17 +129,17 @@ public final class RunLoopExecutor: SerialExecutor, TaskExecutor, @unchecked Sen
     /// The executor as an actor's `unownedExecutor` returns it; the actor keeps this object.
     public func asUnownedSerialExecutor() -> UnownedSerialExecutor { UnownedSerialExecutor(ordinary: self) }
 
-    /// Called by the concurrency runtime: ends the program if this is not the loop's thread.
+    /// Called by the concurrency runtime: ends the program if this is not the loop's thread, nor in an actor's job after the end of that.
     public func checkIsolated() {
         precondition(isOnThread, "RunLoopExecutor: not on the thread of the loop")
     }
 
-    /// Whether the calling code is on the loop's thread, while that lives.
+    /// Whether the calling code is on the loop's thread, while that lives, or in an actor's job that runs elsewhere after its end.
     public func isIsolatingCurrentContext() -> Bool? { isOnThread }
 
     /// A thread that has no loop is given none by the question.
     private var isOnThread: Bool {
-        if isOfCaller { return true }
+        if isOfCaller || RunLoopExecutor.elsewhereKey.get() === self { return true }
         return !hasEnded && RLGetCurrentIfMade() == reference
     }
 
