@@ -286,6 +286,25 @@ extension Pipe {
         await thread.finish()
     }
 
+    @Test("A read of no bytes reads none and does not wait; what is there stays")
+    func emptyRead() async throws {
+        let thread = RunLoopThread()
+        try thread.start()
+        var ends: [CInt] = [0, 0]
+        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
+        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
+        let count = [UInt8](1...3).withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+        #expect(count == 3)
+        for count in [0, -1, .min] { #expect(try await stream.read(atMost: count) == []) }
+        #expect(try await stream.read() == [1, 2, 3])
+        // Where nothing is there, either.
+        #expect(try await stream.read(atMost: 0) == [])
+        stream.close()
+        await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await stream.read(atMost: 0) }
+        close(ends[1])
+        await thread.finish()
+    }
+
     @Test("Several tasks may finish a stream, and all of them wait for the peer's end")
     func finishers() async throws {
         let thread = RunLoopThread()

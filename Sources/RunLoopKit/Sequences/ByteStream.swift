@@ -70,8 +70,8 @@ extension RunLoop {
 
         /// Reads what is there, or waits for it.
         ///
-        /// - Parameter count: how many bytes at most.
-        /// - Returns: one byte at least; none at the peer's end.
+        /// - Parameter count: how many bytes at most; of zero or less it is only checked that the stream is open.
+        /// - Returns: one byte at least; none at the peer's end, and where none were asked for.
         /// - Throws: the system's error; `ECANCELED` in a cancelled task, whether or not bytes are there, and instead of a wait after that or
         ///   after the end of the loop's thread; `EBADF` after ``close()``.
         nonisolated(nonsending) public func read(atMost count: Int = 65536) async throws(SystemError) -> [UInt8] {
@@ -80,6 +80,10 @@ extension RunLoop {
                 if Task.isCancelled {
                     input.end()
                     throw over
+                }
+                if count <= 0 {
+                    if isClosed { throw over }
+                    return []
                 }
                 if let bytes = try receive(count) {
                     if isTurnOver(after: bytes.count, at: \.received) { await RunLoopExecutor.yielding(isolation: #isolation) }
