@@ -45,11 +45,12 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if readable { _ = rl_sys_write(descriptor, &count, 8) } else { _ = rl_sys_read(descriptor, &count, 8) }
     }
 
-    /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then.
-    fileprivate func replaceDescriptorLocked() {
+    /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then. `inChild`: right after the
+    /// fork.
+    fileprivate func replaceDescriptorLocked(inChild: Bool = false) {
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
         let made = makeEventfdLocked()
-        if made >= 0 && rl_replace(descriptor, made) == descriptor {
+        if made >= 0 && (inChild ? rl_replace_in_child(descriptor, made) : rl_replace(descriptor, made)) == descriptor {
             pointee.state.bitwiseAnd(~MachPortState.sharedDescriptor, ordering: .relaxed)
         } else {
             pointee.state.bitwiseOr(MachPortState.sharedDescriptor, ordering: .relaxed)
@@ -95,7 +96,7 @@ extension MachPort {
             }
             port.pointee.keptReplies.store(kept, ordering: .relaxed)
             port.pointee.users.keep { $0 == own }
-            if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked() }
+            if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked(inChild: true) }
             // The thread that made it invalid may not exist here to do the same with the source.
             if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
             // A receiver that had taken the mark may be gone.

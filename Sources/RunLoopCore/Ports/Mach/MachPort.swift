@@ -17,8 +17,8 @@ struct MachPort: ~Copyable, Listed {
     /// Bits of `MachPortState`. Changed by read-modify-write, `invalid` under `lock`; read by any thread. Relaxed, for `lock` orders what depends on
     /// it, except for `invalid`, which is sequentially consistent: what the invalidating thread did before is visible.
     let state: Atomic<UInt32>
-    /// The eventfd, -1 until it is asked for. Written once, under the registry's lock and `lock`; released and acquired, for
-    /// threads that hold neither.
+    /// The eventfd, -1 until it is asked for, and again when the port dies. Written under the registry's lock, the first time under `lock` too;
+    /// released and acquired, for threads that hold neither.
     let descriptor: Atomic<Int32>
     /// Changes whenever there may be room for a sender; senders wait on it. Written under `lock`, relaxed.
     let room: Atomic<UInt32>
@@ -50,7 +50,7 @@ struct MachPort: ~Copyable, Listed {
     var source: SourcePointer?
     /// The loops whose threads use the context's info without a reference of their own, some perhaps several times. Guarded by `lock`.
     var users: GrowingArray<RunLoopPointer>
-    /// The list of all ports. Guarded by the registry's lock.
+    /// The list of all ports, also of those of which only the memory is left. Guarded by the registry's lock.
     var next: MachPortPointer?
     var previous: MachPortPointer?
 }
@@ -155,19 +155,22 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     var isValid: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.invalid == 0 }
 
-    /// Takes the port out of the process's tables of ports, and closes the descriptor.
+    /// Closes the descriptor, and takes it out of the process's table.
     fileprivate func leaveProcess() {
         process.pointee.registryLock.lockWord()
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
-        MachPorts.shared.pointee.all.remove(self)
+        pointee.descriptor.store(-1, ordering: .relaxed)
         // The program may have closed the number, which then names another port.
         if let place = MachPorts.shared.pointee.byDescriptor.find(Int(descriptor)), place.pointee == self { place.pointee = nil }
         process.pointee.registryLock.unlockWord()
         if descriptor >= 0 { rl_sys_close(descriptor) }
     }
 
-    /// Frees a port that no thread can reach any more.
+    /// Frees a port that no thread can reach any more. Until now `fork` knew its lock, which messages that name it take.
     func freeMemory() {
+        process.pointee.registryLock.lockWord()
+        MachPorts.shared.pointee.all.remove(self)
+        process.pointee.registryLock.unlockWord()
         while let spare = pointee.spares {
             pointee.spares = spare.pointee.next
             CRunLoopLinux.free(spare)
