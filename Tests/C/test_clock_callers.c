@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -851,4 +852,34 @@ RL_TEST(callbacks_move_each_others_clocks, "S-CLK-7", "Callbacks of two loops wi
     for (int i = 0; i < 2; i++) threads[i] = thread_start(run_with_one, (void *)crossed[i]);
     for (int i = 0; i < 2; i++) thread_join(threads[i]);
     for (int i = 0; i < 2; i++) RLRelease(crossed[i]);
+}
+
+static int polls_are_over, changes_in_a_callback;
+static void read_time_twice(void *unused) {
+    (void)unused;
+    double first = RLAbsoluteTimeGetCurrent();
+    for (volatile int i = 0; i < 500; i++) {}
+    if (RLAbsoluteTimeGetCurrent() != first) changes_in_a_callback++;
+}
+static void poll_with_clock(void *clock) {
+    RLSetClock(RLGetCurrent(), clock);
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "mode %d", i);
+        keep_alive(RLGetCurrent(), name);
+    }
+    for (int i = 0; i < 40000; i++) {
+        RLPerformFunction(RLGetCurrent(), kRLDefaultMode, read_time_twice, NULL, NULL);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    __atomic_store_n(&polls_are_over, 1, __ATOMIC_SEQ_CST);
+}
+
+RL_TEST(time_stands_in_a_callback_of_a_poll, "S-CLK-5 S-CLK-14", "The time does not go on inside a callback of a run of 0 seconds while another thread moves the clock") {
+    RLClockRef clock = RLClockCreateManual();
+    Thread *poller = thread_start(poll_with_clock, (void *)clock);
+    while (!__atomic_load_n(&polls_are_over, __ATOMIC_SEQ_CST)) RLClockAdvance(clock, 0.001);
+    thread_join(poller);
+    ck_assert_int_eq(changes_in_a_callback, 0);
+    RLRelease(clock);
 }

@@ -87,7 +87,7 @@ struct Watcher: ~Copyable {
     var thread: Int32
     /// Whether it is the thread that calls `fork`.
     var forks: Bool
-    /// Whether a loop was ever watched. Relaxed: a clock that moves without seeing it moves before.
+    /// Whether a loop was ever watched. Sequentially consistent with the targets of clocks: one that moves without seeing it moves before.
     let isUsed: Atomic<Bool>
     /// The limit in the environment, in nanoseconds; 0: it was not read yet; negative: there is none. Relaxed: every thread reads the same.
     let environment: Atomic<Int64>
@@ -126,7 +126,7 @@ struct Watcher: ~Copyable {
 
     /// A clock of the program was moved.
     static func clockMoved() {
-        if shared.pointee.isUsed.load(ordering: .relaxed) { rouse() }
+        if shared.pointee.isUsed.load(ordering: .sequentiallyConsistent) { rouse() }
     }
 }
 
@@ -229,7 +229,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let watch = makeRecord(CalloutWatch.self)
         watch.pointee.due.store(Clock.never, ordering: .relaxed)
         pointee.watch.store(watch, ordering: .releasing)
-        Watcher.shared.pointee.isUsed.store(true, ordering: .relaxed)
+        Watcher.shared.pointee.isUsed.store(true, ordering: .sequentiallyConsistent)
         return watch
     }
 

@@ -42,10 +42,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
         beginRun(frame)  // E1
         Clock.enterRun(true)
+        // A thread that has seen the loop not running may still be taking it along.
+        if manualClock != nil { endRest() }
         notify(.entry, in: mode)
         if seconds > 0 && seconds <= Clock.longestInterval && frame.pointee.deadline == Clock.never {
-            // A thread that has seen the loop not running may still be taking it along.
-            if manualClock != nil { endRest() }
             frame.pointee.deadline = time + Clock.nanoseconds(seconds)
         }
 
