@@ -17,7 +17,7 @@ struct SharingService: ~Copyable, Listed {
     var peers: UnsafeMutablePointer<SharingPeer>
     /// When connections are accepted again, after no descriptor was available for one.
     var acceptsAt: Int64
-    /// The thread's, from its first answer on: a `release` that it calls may fork (S-OUT-4).
+    /// Which thread it is; 0 before that begins. A `release` that it calls may fork (S-OUT-4).
     var thread: UInt
     var next: SharingServicePointer?
     var previous: SharingServicePointer?
