@@ -784,7 +784,8 @@ RL_TEST(replies_that_are_taken_hold_nothing, "S-MSG-42 S-ARG-11",
             Header reply;
             int memory;
             ck_assert_int_eq(receive_raw(raw, &reply, &memory), sizeof reply);
-            ck_assert(reply.number == 0 || reply.kind == 4);
+            ck_assert_msg(reply.number == 0 || reply.kind == 4, "reply %d after %llu bytes: kind %d, number %d", i, (unsigned long long)got,
+                          (int)reply.kind, (int)reply.number);
             if (memory >= 0) got += reply.length;
             close(memory);
         }
