@@ -74,6 +74,13 @@ private func refuseToAccept() -> Bool {
 /// A loopback address that no other test listens at, so that nobody takes a port that has become free.
 private let here = RunLoop.Socket.Address.ipv4("127.86.0.1", port: 0)!
 
+/// A stream over one end of a pair of sockets, and the other end, which the caller closes.
+private func streamAndPeer(on loop: RunLoop) -> (stream: RunLoop.ByteStream, peer: CInt) {
+    var ends: [CInt] = [0, 0]
+    #expect(socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0)
+    return (RunLoop.ByteStream(takingOver: ends[0], on: loop), ends[1])
+}
+
 @Suite(.timeLimit(.minutes(2))) struct ConnectionTests {
     @Test("Connections come as a sequence, each with its descriptor and its peer, and none that is not asked for is taken")
     func connections() async throws {
@@ -257,10 +264,8 @@ extension Pipe {
     func cancelledRead() async throws {
         let thread = RunLoopThread()
         try thread.start()
-        var ends: [CInt] = [0, 0]
-        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
-        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
-        let count = [UInt8](1...3).withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+        let (stream, peer) = streamAndPeer(on: thread.loop)
+        let count = [UInt8](1...3).withUnsafeBytes { send(peer, $0.baseAddress, $0.count, 0) }
         #expect(count == 3)
         let readers: [@Sendable () async throws -> Void] = [
             { _ = try await stream.read() }, { for try await _ in stream {} }, { while try await !stream.read(atMost: 1).isEmpty {} },
@@ -282,7 +287,7 @@ extension Pipe {
             _ = try await stream.read()
         }
         await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await closed.value }
-        close(ends[1])
+        close(peer)
         await thread.finish()
     }
 
@@ -290,10 +295,8 @@ extension Pipe {
     func emptyRead() async throws {
         let thread = RunLoopThread()
         try thread.start()
-        var ends: [CInt] = [0, 0]
-        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
-        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
-        let count = [UInt8](1...3).withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+        let (stream, peer) = streamAndPeer(on: thread.loop)
+        let count = [UInt8](1...3).withUnsafeBytes { send(peer, $0.baseAddress, $0.count, 0) }
         #expect(count == 3)
         for count in [0, -1, .min] { #expect(try await stream.read(atMost: count) == []) }
         #expect(try await stream.read() == [1, 2, 3])
@@ -301,7 +304,7 @@ extension Pipe {
         #expect(try await stream.read(atMost: 0) == [])
         stream.close()
         await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await stream.read(atMost: 0) }
-        close(ends[1])
+        close(peer)
         await thread.finish()
     }
 
@@ -310,13 +313,11 @@ extension Pipe {
         let thread = RunLoopThread()
         try thread.start()
         let executor = thread.loop.executor
-        var ends: [CInt] = [0, 0]
-        socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends)
-        let stream = RunLoop.ByteStream(takingOver: ends[0], on: thread.loop)
+        let (stream, peer) = streamAndPeer(on: thread.loop)
         let finishers = (0..<3).map { _ in Task(executorPreference: executor) { await stream.finish() } }
         // It begins after these, which wait by then.
         await Task(executorPreference: executor) {}.value
-        close(ends[1])
+        close(peer)
         for finisher in finishers { await finisher.value }
         await #expect(throws: RunLoop.SystemError(code: EBADF)) { try await stream.read() }
         await thread.finish()
