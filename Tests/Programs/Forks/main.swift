@@ -22,10 +22,17 @@ nonisolated(unsafe) let typeCaches: TypeCaches? = {
     return caches
 }()
 
+/// From here on each child looks first at what there was at the fork: until then other threads go on with first uses of their own.
+nonisolated(unsafe) var isNoted = false
+isNoted = true
+
+/// Handlers of children run in the order of registration, and this one is registered before the library's.
+@section(".init_array.00150") @used
+private let noteConstructor: @convention(c) () -> Void = { pthread_atfork(nil, nil, { if isNoted { typeCaches?.note() } }) }
+
 /// How a child ended that does this, and then 0; a child that hangs ends by SIGALRM, and one in which the library's own handlers of `fork`
 /// made the first use of a type with 99.
 func inChild(_ body: () -> CInt) -> String {
-    typeCaches?.note()
     let child = makeChild()
     if child == 0 {
         alarm(20)
