@@ -40,6 +40,18 @@ static void write_file(const char *name, const char *text, int flags) {
     close(fd);
 }
 
+/* A file system that does not answer: whoever looks for this name waits for the gate. */
+static const char *hanging;
+static Gate answers;
+static int lookers;
+int fstatat(int at, const char *restrict name, struct stat *restrict status, int flags) {
+    if (hanging && strstr(name, hanging)) {
+        __atomic_add_fetch(&lookers, 1, __ATOMIC_SEQ_CST);
+        gate_wait(&answers);
+    }
+    return (int)syscall(SYS_newfstatat, at, name, status, flags);
+}
+
 static uint32_t seen;
 static int reports;
 static void note(RLSourceRef source, const RLKernelEvent *event, void *info) {
@@ -415,5 +427,45 @@ RL_TEST(a_child_reads_its_own_events, "S-KEV-11 S-FORK-1",
     ck_assert(what_happened() & kRLNoteReplace);
     write_file(path, "two", 0);
     expect_notes(kRLNoteWrite);
+    remove_folder();
+}
+
+static RLSourceRef watch_hanging(void) {
+    RLKernelEvent event = {0, kRLKernelFilterVnode, 0, kRLNoteWrite, 0, other};
+    return RLKernelEventSourceCreate(&event, note, NULL);
+}
+static void *make_hanging(void *unused) {
+    (void)unused;
+    return (void *)watch_hanging();
+}
+static void watch_in_child(void *unused) {
+    (void)unused;
+    write_file(path, "child", 0);
+    expect_notes(kRLNoteWrite);
+}
+
+RL_TEST(a_file_system_that_does_not_answer_holds_up_the_maker_alone, "S-FORK-2 S-KEV-16",
+        "While a source is made of a file on a file system that does not answer, fork and the sources of other files do not wait") {
+    make_folder();
+    write_file(path, "one", O_CREAT);
+    write_file(other, "one", O_CREAT);
+    watch(0, path, kRLNoteWrite);
+    hanging = "other";
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, make_hanging, NULL), 0);
+    wait_until_count(&lookers, 1);
+    write_file(path, "two", 0);
+    expect_notes(kRLNoteWrite);
+    ChildResult result = run_child(watch_in_child, NULL);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    RLSourceRef source = watch(0, folder, kRLNoteWrite);
+    ck_assert_ptr_nonnull(source);
+    RLSourceInvalidate(source);
+    gate_open(&answers);
+    void *made;
+    ck_assert_int_eq(pthread_join(thread, &made), 0);
+    ck_assert_ptr_nonnull(made);
+    RLRelease(made);
+    what_happened();
     remove_folder();
 }

@@ -30,9 +30,9 @@
  * made in the child, as where the hard limit of descriptors is lower than its number by then, is invalid there.
  * Files: sources share one inotify instance, so the limits are the kernel's max_user_watches and
  * the number of descriptors: one for each file named by descriptor and one for each directory. The
- * file systems of these cannot be unmounted (EBUSY) while the source is valid. While one of these
- * sources is made, or looks for its file again, on a file system that does not answer (NFS, FUSE),
- * fork and the other loops with sources of files wait with it. If
+ * file systems of these cannot be unmounted (EBUSY) while the source is valid. The call that makes a source
+ * on a file system that does not answer (NFS, FUSE) waits alone; while a source looks for its file there
+ * after an event, fork and the other loops with sources of files wait with it. If
  * more than max_queued_events are pending, a source reports all that may have happened (S-KEV-17). So
  * it does where a file that has taken the name could not be watched for a while (S-KEV-19).
  * Rules: Docs/semantics.md, section 27.

@@ -74,6 +74,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     }
 
     func watchVnode(wants: UInt32) -> Bool {
+        lookBeforeLock()
         let vnode = makeRecord(Vnode.self)
         vnode.pointee.event = self
         vnode.pointee.wants = wants
@@ -95,6 +96,12 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         let isOpen = vnode.open()
         notifier.unlock()
         return isOpen
+    }
+
+    /// Asks for what the first look needs before that one holds the lock: a file system that does not answer holds up this call alone.
+    private func lookBeforeLock() {
+        var status = stat()
+        if let path = pointee.path { _ = fstatat(AT_FDCWD, path, &status, 0) } else { _ = fstat(Int32(truncatingIfNeeded: pointee.ident), &status) }
     }
 
     /// Gives its record the source of a file, after which events are reported, also those that have already come.
