@@ -244,6 +244,26 @@ private final class MetPort: Port, @unchecked Sendable {
         #expect(after == 0)
     }
 
+    @Test("A chain of ports, each of which waits in the queue of the one before it, ends without stack for each: S-NSP-11")
+    func chain() {
+        let canary = Canary()
+        onNewThread {
+            final class Watched: Port, @unchecked Sendable {
+                let captured: Canary.Captured
+                init(_ canary: Canary) { captured = canary.capture() }
+            }
+            let first = Port()
+            var last = first
+            for _ in 0..<60_000 {
+                let next = Watched(canary)
+                last.send(before: .now, components: [[1] as [UInt8]], from: next, reserved: 0)
+                last = next
+            }
+            first.invalidate()
+        }
+        #expect(canary.deaths == 60_000)
+    }
+
     @Test("A loop whose thread has ended lets go of its ports: S-NSP-11, S-LOOP-6")
     func endOfTheThread() {
         let canary = Canary()

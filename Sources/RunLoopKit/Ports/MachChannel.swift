@@ -112,7 +112,7 @@ final class MachChannel: @unchecked Sendable {
     /// The channels by the addresses of their C ports.
     private static let channels = WeakTable<UInt, MachChannel>()
 
-    static func prepare() { _ = (channels, Key.mark) }
+    static func prepare() { _ = (channels, Key.mark, Dropped.ofThread) }
 
     private var address: UInt { UInt(bitPattern: reference) }
 
@@ -150,6 +150,7 @@ final class MachChannel: @unchecked Sendable {
     deinit {
         MachChannel.channels.forget(address, of: self)
         RLRelease(RLTypeRef(reference))
+        Dropped.drop(takeKept())
     }
 
     /// Whose delegate gets the messages, as long as it lives.
@@ -204,13 +205,35 @@ final class MachChannel: @unchecked Sendable {
     }
 
     private func dropKept() {
-        // What goes may hold the last reference of other ports: it goes after the lock.
-        let dropped = state.withLock { state in
+        let dropped = takeKept()
+        for kept in dropped.values where kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
+        Dropped.drop(consume dropped)
+    }
+
+    /// What goes may hold the last reference of other ports: it goes after the lock.
+    private func takeKept() -> [Key: KeptMessage] {
+        state.withLock { state in
             let kept = state.kept
             state.kept = [:]
             return kept
         }
-        for kept in dropped.values where kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
+    }
+
+    /// The messages that a thread still has to let go of. Each may hold the last reference of a port at which the next one waits: a chain of them takes no
+    /// more stack than one, since only the outermost call lets go, to which the others hand their references over.
+    private final class Dropped {
+        private var messages: [[Key: KeptMessage]] = []
+        static let ofThread = ThreadKey<Dropped>()
+
+        static func drop(_ messages: consuming [Key: KeptMessage]) {
+            if messages.isEmpty { return }
+            if let outer = ofThread.get() { return outer.messages.append(consume messages) }
+            let outermost = Dropped()
+            outermost.messages.append(consume messages)
+            ofThread.set(outermost)
+            while outermost.messages.popLast() != nil {}
+            ofThread.set(nil)
+        }
     }
 
     func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode) {
