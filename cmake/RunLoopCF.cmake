@@ -67,7 +67,8 @@ target_include_directories(runloop_cf INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/runloop-cf> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/runloop-cf>)
 target_link_libraries(runloop_cf PUBLIC runloop)
 target_link_options(runloop_cf PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/runloop-cf.map LINKER:-Bsymbolic
-    LINKER:-z,relro LINKER:-z,now LINKER:--as-needed)
+    # What it has made lives on after dlclose, as librunloop does, and calls its functions.
+    LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now LINKER:--as-needed)
 
 # The CF names themselves, for dlsym and other languages: jumps to the functions, and copies of the constants.
 add_library(runloop_cf_names SHARED Sources/CRunLoopCFNames/names.c)

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,30 +14,29 @@
 #include "CLinux.h"
 #include "CLinuxInsight.h"
 
-/* A statically linked program is in no dynamic linker's list; its segments are known nevertheless. */
-struct rl_place {
-    uintptr_t address, base;
-};
-
-static int find_segment(struct dl_phdr_info *file, size_t size, void *wanted) {
-    (void)size;
-    struct rl_place *place = wanted;
-    for (int part = 0; part < file->dlpi_phnum; part++) {
-        const ElfW(Phdr) *segment = &file->dlpi_phdr[part];
-        if (segment->p_type != PT_LOAD || place->address - file->dlpi_addr - segment->p_vaddr >= segment->p_memsz) continue;
-        place->base = file->dlpi_addr;
-        return 1;
+/* A statically linked program is in no dynamic linker's list; the kernel tells where its segments are. dl_iterate_phdr(3), which knows
+ * too, may wait for ever in the child of a fork. */
+static bool find_segment(uintptr_t address, uintptr_t *base) {
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    uintptr_t distance = 0;
+    for (unsigned long part = 0; segments && part < getauxval(AT_PHNUM); part++) {
+        if (segments[part].p_type == PT_PHDR) distance = (uintptr_t)segments - segments[part].p_vaddr;
     }
-    return 0;
+    for (unsigned long part = 0; segments && part < getauxval(AT_PHNUM); part++) {
+        if (segments[part].p_type != PT_LOAD || address - distance - segments[part].p_vaddr >= segments[part].p_memsz) continue;
+        *base = distance;
+        return true;
+    }
+    return false;
 }
 
 static const char *find_code(const void *address, const char **file, uintptr_t *offset, const void **start) {
     Dl_info info;
     *file = NULL;
     if (dladdr(address, &info) == 0) {
-        struct rl_place place = {(uintptr_t)address, 0};
-        if (dl_iterate_phdr(find_segment, &place) == 0) return NULL;
-        info = (Dl_info){.dli_fname = program_invocation_name, .dli_fbase = (void *)place.base};
+        uintptr_t base;
+        if (!find_segment((uintptr_t)address, &base)) return NULL;
+        info = (Dl_info){.dli_fname = program_invocation_name, .dli_fbase = (void *)base};
     }
     *offset = (uintptr_t)address - (uintptr_t)info.dli_fbase;
     const char *slash = strrchr(info.dli_fname, '/');

@@ -26,7 +26,8 @@ bool rl_service_notify(const char *text, bool waits) {
     clock_gettime(CLOCK_MONOTONIC, &begin);
     ssize_t sent;
     while (true) {
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        /* Without a limit it does not wait. */
+        if (setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) waits = false;
         sent = syscall(SYS_sendto, descriptor, text, text_length, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT), (struct sockaddr *)&address,
                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
         if (sent >= 0 || errno != EINTR) break;

@@ -7,12 +7,15 @@
 #include <link.h>
 #include <locale.h>
 #include <pthread.h>
+#include <search.h>
+#include <sys/syscall.h>
 #include <wctype.h>
 
 void rlcf_write(const void *bytes, size_t length) {
     const char *next = bytes;
     while (length > 0) {
-        ssize_t written = write(STDERR_FILENO, next, length);
+        /* Not write(2) of the C library, a cancellation point. */
+        ssize_t written = syscall(SYS_write, STDERR_FILENO, next, length);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return;
         next += written;
@@ -22,7 +25,7 @@ void rlcf_write(const void *bytes, size_t length) {
 
 _Noreturn void rlcf_trap(const char *function, const char *message) {
     struct iovec parts[] = {{(void *)function, strlen(function)}, {": ", 2}, {(void *)message, strlen(message)}, {"\n", 1}};
-    if (writev(STDERR_FILENO, parts, 4) < 0) { /* nothing else can be done with the words */ }
+    if (syscall(SYS_writev, STDERR_FILENO, parts, 4) < 0) { /* nothing else can be done with the words */ }
     abort();
 }
 
@@ -41,11 +44,15 @@ typedef struct Constant {
     char text[]; /* as it was then: another library may be loaded where the constant's was */
 } Constant;
 
-/* A list that only grows. Acquire and release: a node is complete before it is found. */
-static Constant *constants;
+/* Lists that only grow, by address; some programs have their texts here, thousands of them. Acquire and release: a node is complete
+ * before it is found. */
+enum { CONSTANT_LISTS = 4096 };
+static Constant *constants[CONSTANT_LISTS];
 
 void *rlcf_constant(const void *constant, void *(*make)(const void *constant)) {
-    Constant *first = __atomic_load_n(&constants, __ATOMIC_ACQUIRE);
+    /* The compiler puts them one behind the other. */
+    Constant **list = &constants[((uintptr_t)constant >> 3) * 2654435761u % CONSTANT_LISTS];
+    Constant *first = __atomic_load_n(list, __ATOMIC_ACQUIRE);
     const char *text = (const char *)constant + sizeof RLCF_CONSTANT_KIND;
     for (Constant *node = first; node; node = node->next)
         if (node->constant == constant && strcmp(node->text, text) == 0) return node->string;
@@ -56,7 +63,7 @@ void *rlcf_constant(const void *constant, void *(*make)(const void *constant)) {
     node->string = make(constant);
     node->next = first;
     /* Of two threads that are here for one constant each gets its own string, and both stay. */
-    while (!__atomic_compare_exchange_n(&constants, &node->next, node, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+    while (!__atomic_compare_exchange_n(list, &node->next, node, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
     return node->string;
 }
 
@@ -150,19 +157,24 @@ static int countLoads(struct dl_phdr_info *info, size_t size, void *count) {
     return 1;
 }
 
+/* Which thread this is changes with a fork only, and asking costs two system calls. */
+enum { UNKNOWN, MAIN, OTHER };
+static __thread char thread;
+/* This is a child of `fork`, where a thread that does not exist may hold the lock of dl_iterate_phdr(3) for ever, but not that of dlsym(3). */
+static bool isChild;
+
 void rlcf_attach_main_queue(void) {
     /* Main thread's only: the number of objects that were loaded at the last try, and whether it worked. */
     static unsigned long long tried;
     static bool attached;
-    /* Which thread this is does not change, and asking costs two system calls. */
-    enum { UNKNOWN, MAIN, OTHER };
-    static __thread char thread;
     if (thread == UNKNOWN) thread = getpid() == gettid() ? MAIN : OTHER;
     if (thread == OTHER || attached) return;
-    unsigned long long loads = 0;
-    dl_iterate_phdr(countLoads, &loads);
-    if (loads == tried) return;
-    tried = loads;
+    if (!isChild) {
+        unsigned long long loads = 0;
+        dl_iterate_phdr(countLoads, &loads);
+        if (loads == tried) return;
+        tried = loads;
+    }
     attached = RLAttachMainQueue();
 }
 
@@ -198,97 +210,113 @@ static pthread_mutex_t boxesLock = PTHREAD_MUTEX_INITIALIZER;
 void rlcf_lock_boxes(void) { pthread_mutex_lock(&boxesLock); }
 void rlcf_unlock_boxes(void) { pthread_mutex_unlock(&boxesLock); }
 
-/* MARK: Invalidation callbacks of ports */
+/* MARK: What is known of ports */
 
-typedef struct Invalidation {
-    struct Invalidation *next;
+typedef struct PortNote {
     const void *port;
     RLCFInvalidation callout;
-} Invalidation;
+    /* The program's, which librunloop had before this library's took its place. */
+    RLCFInvalidation former;
+    /* It has a reference of this library's. */
+    bool isKept;
+    bool isMessagePort;
+} PortNote;
 
-static pthread_mutex_t invalidationsLock = PTHREAD_MUTEX_INITIALIZER;
-/* Guarded by invalidationsLock. A port that has one here is valid, or about to call it. */
-static Invalidation *invalidations;
+static pthread_mutex_t notesLock = PTHREAD_MUTEX_INITIALIZER;
+/* A tree of tsearch(3), guarded by notesLock. A port that has a callout here is valid, or about to call it. */
+static void *notes;
 
-/* Takes a port's out of the list, with the lock held; NULL if it has none. */
-static Invalidation *unlinkInvalidation(const void *port) {
-    Invalidation **link = &invalidations;
-    while (*link && (*link)->port != port) link = &(*link)->next;
-    Invalidation *found = *link;
-    if (found) *link = found->next;
-    return found;
+static int compareNotes(const void *one, const void *other) {
+    uintptr_t first = (uintptr_t)((const PortNote *)one)->port, second = (uintptr_t)((const PortNote *)other)->port;
+    return (first > second) - (first < second);
+}
+
+static PortNote *findNote(const void *port) {
+    PortNote key = {.port = port};
+    PortNote **found = tfind(&key, &notes, compareNotes);
+    return found ? *found : NULL;
+}
+
+static PortNote *makeNote(const void *port, const char *function) {
+    PortNote *note = findNote(port);
+    if (note) return note;
+    note = calloc(1, sizeof *note);
+    if (note) *note = (PortNote){.port = port, .isMessagePort = rlcf_kind(port) == RLMessagePortGetTypeID()};
+    if (!note || !tsearch(note, &notes, compareNotes)) rlcf_trap(function, "out of memory");
+    return note;
+}
+
+static void dropIfEmpty(PortNote *note) {
+    if (note->callout || note->former || note->isKept) return;
+    tdelete(note, &notes, compareNotes);
+    free(note);
 }
 
 RLCFInvalidation rlcf_take_invalidation(const void *port) {
-    pthread_mutex_lock(&invalidationsLock);
-    Invalidation *found = unlinkInvalidation(port);
-    pthread_mutex_unlock(&invalidationsLock);
-    RLCFInvalidation callout = found ? found->callout : NULL;
-    free(found);
+    RLCFInvalidation callout = NULL;
+    pthread_mutex_lock(&notesLock);
+    PortNote *note = findNote(port);
+    if (note) {
+        callout = note->callout;
+        note->callout = NULL;
+        dropIfEmpty(note);
+    }
+    pthread_mutex_unlock(&notesLock);
     return callout;
 }
 
 void rlcf_set_invalidation(const void *port, RLCFInvalidation callout) {
-    Invalidation *made = callout ? malloc(sizeof *made) : NULL;
-    if (callout && !made) rlcf_trap("CFMessagePortSetInvalidationCallBack", "out of memory");
-    /* In one step: of two threads that set one for a port none leaves a second. */
-    pthread_mutex_lock(&invalidationsLock);
-    Invalidation *found = unlinkInvalidation(port);
-    if (made) {
-        made->port = port;
-        made->callout = callout;
-        made->next = invalidations;
-        invalidations = made;
+    pthread_mutex_lock(&notesLock);
+    PortNote *note = callout ? makeNote(port, "CFMessagePortSetInvalidationCallBack") : findNote(port);
+    if (note) {
+        note->callout = callout;
+        /* It has replaced the program's. */
+        if (callout) note->former = NULL;
+        dropIfEmpty(note);
     }
-    pthread_mutex_unlock(&invalidationsLock);
-    free(found);
+    pthread_mutex_unlock(&notesLock);
 }
 
 RLCFInvalidation rlcf_invalidation(const void *port) {
-    pthread_mutex_lock(&invalidationsLock);
-    Invalidation *found = invalidations;
-    while (found && found->port != port) found = found->next;
-    RLCFInvalidation callout = found ? found->callout : NULL;
-    pthread_mutex_unlock(&invalidationsLock);
+    pthread_mutex_lock(&notesLock);
+    PortNote *note = findNote(port);
+    RLCFInvalidation callout = note ? note->callout : NULL;
+    pthread_mutex_unlock(&notesLock);
     return callout;
 }
 
-typedef struct KeptPort {
-    struct KeptPort *next;
-    const void *port;
-} KeptPort;
-
-/* Guarded by invalidationsLock. Each has a reference of this library's. */
-static KeptPort *keptPorts;
-
-bool rlcf_keep_port(const void *port) {
-    KeptPort *made = malloc(sizeof *made);
-    if (!made) rlcf_trap("CFMessagePortCreateRunLoopSource", "out of memory");
-    pthread_mutex_lock(&invalidationsLock);
-    KeptPort *found = keptPorts;
-    while (found && found->port != port) found = found->next;
-    if (!found) {
-        made->port = port;
-        made->next = keptPorts;
-        keptPorts = made;
-    }
-    pthread_mutex_unlock(&invalidationsLock);
-    if (found) free(made);
-    return !found;
+bool rlcf_keep_port(const void *port, RLCFInvalidation former) {
+    pthread_mutex_lock(&notesLock);
+    PortNote *note = makeNote(port, "CFMessagePortCreateRunLoopSource");
+    bool isNew = !note->isKept;
+    note->isKept = true;
+    if (isNew) note->former = former;
+    pthread_mutex_unlock(&notesLock);
+    return isNew;
 }
 
-bool rlcf_forget_port(const void *port) {
-    KeptPort *found = NULL;
-    pthread_mutex_lock(&invalidationsLock);
-    for (KeptPort **link = &keptPorts; *link; link = &(*link)->next) {
-        if ((*link)->port != port) continue;
-        found = *link;
-        *link = found->next;
-        break;
+bool rlcf_forget_port(const void *port, RLCFInvalidation *former) {
+    pthread_mutex_lock(&notesLock);
+    PortNote *note = findNote(port);
+    bool wasKept = note && note->isKept;
+    *former = note ? note->former : NULL;
+    if (note) {
+        note->isKept = false;
+        note->former = NULL;
+        dropIfEmpty(note);
     }
-    pthread_mutex_unlock(&invalidationsLock);
-    free(found);
-    return found != NULL;
+    pthread_mutex_unlock(&notesLock);
+    return wasKept;
+}
+
+/* MARK: Calls that may end their thread */
+
+static void releaseString(void *string) { CFRelease(string); }
+
+void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mode), void *info, void *loop, const void *mode) {
+    pthread_cleanup_push(releaseString, (void *)mode);
+    function(info, loop, mode);
+    pthread_cleanup_pop(1);
 }
 
 /* MARK: fork */
@@ -297,27 +325,27 @@ bool rlcf_forget_port(const void *port) {
 static void holdLocks(void) {
     pthread_mutex_lock(&boxesLock);
     pthread_mutex_lock(&namesLock);
-    pthread_mutex_lock(&invalidationsLock);
+    pthread_mutex_lock(&notesLock);
 }
 
 static void letLocksGo(void) {
-    pthread_mutex_unlock(&invalidationsLock);
+    pthread_mutex_unlock(&notesLock);
     pthread_mutex_unlock(&namesLock);
     pthread_mutex_unlock(&boxesLock);
 }
 
 /* In the child message ports are invalid, and their callbacks are not called (S-MSG-53): a port that gets the address of one has none. */
+static void forgetCallout(const void *node, VISIT visit, int depth) {
+    (void)depth;
+    if (visit != preorder && visit != leaf) return;
+    PortNote *note = *(PortNote *const *)node;
+    if (note->isMessagePort) note->callout = note->former = NULL;
+}
+
 static void forgetInChild(void) {
-    Invalidation **link = &invalidations;
-    while (*link) {
-        Invalidation *found = *link;
-        if (rlcf_kind(found->port) == RLMessagePortGetTypeID()) {
-            *link = found->next;
-            free(found);
-        } else {
-            link = &found->next;
-        }
-    }
+    isChild = true;
+    thread = UNKNOWN;
+    twalk(notes, forgetCallout);
     letLocksGo();
 }
 

@@ -779,6 +779,27 @@ RL_TEST(a_file_without_room_is_watched_later, "S-KEV-19 S-KEV-14",
     }
 }
 
+RL_TEST(a_file_without_room_is_the_same_file, "S-KEV-14 S-KEV-19", "What is done to a file that has no watch is no further Replace, also where its folder is watched by descriptor") {
+    make_folder();
+    static File of_folder;
+    watch(&of_folder, folder, false, kRLNoteAttrib | kRLNoteCloseWrite);
+    watch(&file, in_folder("a"), true, kRLNoteAttrib | kRLNoteReplace);
+    set_watches_left(0);
+    make_file(in_folder("a"));
+    expect_seen(&file, kRLNoteReplace);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(chmod(in_folder("a"), i % 2 ? 0600 : 0640), 0);
+        append(in_folder("a"));
+        run_all(kRLDefaultMode);
+        ck_assert_uint_eq(file.seen & kRLNoteReplace, 0);
+    }
+    set_watches_left(-1);
+    run_until_seen(&file, kRLNoteAttrib);
+    RLSourceInvalidate(of_folder.source);
+    RLSourceInvalidate(file.source);
+    remove_folder();
+}
+
 RL_TEST(a_file_without_room_is_followed, "S-KEV-19 S-KEV-14", "While a file is not watched for want of room, each further one that takes its place is reported, and its removal") {
     make_folder();
     make_file(in_folder("a"));

@@ -244,3 +244,30 @@ RL_TEST(a_log_handler_that_ends_its_thread, "S-LOOP-19 S-LIM-5", "The source tha
     wait_until_count(&held.releases, held.retains);
     ck_assert_int_ge(held.releases, 1);
 }
+
+/* ---- functions that wait on the list of a mode */
+
+static int performed_of_mode;
+static void run_until_the_third(void *order) {
+    trace("f%d", (int)(intptr_t)order);
+    performed_of_mode++;
+    if (order == (void *)1) expect_run("m", 30, false, Stopped);
+    if (order == (void *)3) RLStop(RLGetCurrent());
+}
+
+RL_TEST(what_a_limit_leaves_on_a_list_is_performed_by_nested_runs, "S-LIM-6 S-BLK-15 S-BLK-10",
+        "A nested run performs the functions that the limit of the outer round has left, whether they were queued or waited on the list of the mode") {
+    static Probe source = {.name = "s"};
+    RLRunLoopRef loop = RLGetCurrent();
+    add_source(&source, "m");
+    add_source(&source, kRLDefaultMode);
+    RLSetPassLimit(loop, "m", 2);
+    for (int waits = 0; waits < 2; waits++) {
+        performed_of_mode = 0;
+        for (intptr_t i = 1; i <= 4; i++) RLPerformFunction(loop, "m", run_until_the_third, (void *)i, NULL);
+        /* A run in another mode puts them on the list. */
+        if (waits) expect_run(kRLDefaultMode, 0, false, TimedOut);
+        while (performed_of_mode < 4) RLRunInMode("m", 0, false);
+        expect_trace("f1 f3 f4 f2");
+    }
+}

@@ -385,3 +385,72 @@ RL_TEST(a_chain_of_reply_ports, "S-PORT-11 S-PORT-17 S-THR-9",
     RLRelease(ports[0]);
     ck_assert_int_eq(dead_of_chain, CHAIN);
 }
+
+static RLMachPortRef reply_of_message;
+static int received;
+static void note_reply(RLMachPortRef unused, const RLMachMessage *message, void *info) {
+    (void)unused, (void)info;
+    received++;
+    reply_of_message = message->replyPort;
+}
+
+RL_TEST(a_port_that_dropped_a_chain_is_kept_as_before, "S-PORT-17",
+        "A message keeps its reply port, also one whose invalidation has dropped messages of ports that it had the last references to") {
+    RLMachPortRef ports[4];
+    for (int i = 0; i < 4; i++) ports[i] = RLMachPortCreate(receive_nothing, NULL, NULL);
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(RLMachPortSend(ports[i], i, "x", 1, ports[i + 1], 0), kRLMessagePortSuccess);
+    for (int i = 1; i < 4; i++) RLRelease(ports[i]);
+    RLMachPortInvalidate(ports[0]);
+    RLMachPortRef receiver = RLMachPortCreate(note_reply, NULL, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(receiver, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    ck_assert_int_eq(RLMachPortSend(receiver, 4, "x", 1, ports[0], 0), kRLMessagePortSuccess);
+    RLRelease(ports[0]);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+    ck_assert_int_eq(received, 1);
+    ck_assert_ptr_eq(reply_of_message, ports[0]);
+    RLMachPortInvalidate(receiver);
+    RLRelease(source);
+    RLRelease(receiver);
+}
+
+static RLPort full_number;
+static void use_port_without_room(void *unused) {
+    (void)unused;
+    RLPort number = RLMachPortGetPort(forked_port);
+    ck_assert_int_eq(number, full_number);
+    /* The parent's message is no message of this process. */
+    ck_assert(!is_readable(number));
+    ck_assert_int_eq(send_number(forked_port, 1, 0), kRLMessagePortSuccess);
+    ck_assert(is_readable(number));
+}
+
+RL_TEST(the_child_has_a_descriptor_though_no_number_is_free, "S-PORT-15 S-PORT-16",
+        "In a child forked while no number is free the port's descriptor is the child's own") {
+    forked_port = add_port_to(&forked_count, kRLDefaultMode);
+    full_number = RLMachPortGetPort(forked_port);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit lower = {200, limit.rlim_max};
+    int taken[200], count = 0;
+    int ends[2];
+    make_pipe(ends);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &lower), 0);
+    while (count < 200 && (taken[count] = dup(0)) >= 0) count++;
+    pid_t child = fork();
+    if (child == 0) {
+        read_byte(ends[0]);
+        use_port_without_room(NULL);
+        _exit(0);
+    }
+    send_number(forked_port, 2, 0);
+    write_byte(ends[1]);
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    for (int i = 0; i < count; i++) close(taken[i]);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(status, 0);
+    ck_assert(is_readable(full_number));
+    RLMachPortInvalidate(forked_port);
+    RLRelease(forked_port);
+}

@@ -857,3 +857,20 @@ RL_MAIN_TEST(a_log_handler_forks_while_the_loop_is_made, "S-FORK-1 S-LOOP-3 S-SL
     ck_assert_int_eq(waitpid(child_of_handler, &status, 0), child_of_handler);
     ck_assert_int_eq(status, 0);
 }
+
+static RLRunLoopRef main_of_call;
+static void ask_for_main(void *unused) {
+    (void)unused;
+    main_of_call = RLGetMain();
+    if (child_of_handler != -1) return;
+    _exit(main_of_call == RLGetMain() && main_of_call == RLGetCurrent() ? 0 : 1);
+}
+RL_MAIN_TEST(a_log_handler_forks_while_the_main_loop_is_made, "S-FORK-1 S-LOOP-3 S-SLOW-9", "In the child RLGetMain, which called the handler, returns the child's main loop") {
+    setenv("RUNLOOP_SLOW", "fast", 1);
+    RLSetLogHandler(fork_in_log, NULL);
+    thread_join(thread_start(ask_for_main, NULL));
+    ck_assert_ptr_eq(main_of_call, RLGetMain());
+    int status = -1;
+    ck_assert_int_eq(waitpid(child_of_handler, &status, 0), child_of_handler);
+    ck_assert_int_eq(status, 0);
+}

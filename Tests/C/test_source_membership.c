@@ -441,3 +441,65 @@ RL_TEST(an_add_meets_the_removal_from_the_common_modes, "S-MODE-14 S-MODE-16 S-M
     RLRelease(kept_source);
     RLRelease(equal);
 }
+
+static RLRunLoopRef loop_of_items;
+static RLSourceRef former_item;
+static void remove_former(void *unused) {
+    (void)unused;
+    RLRemoveSource(loop_of_items, former_item, kRLCommonModes);
+}
+static void let_another_remove(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info, (void)loop, (void)mode;
+    static bool is_over;
+    if (is_over) return;
+    is_over = true;
+    thread_join(thread_start(remove_former, NULL));
+}
+
+RL_TEST(an_add_beside_an_equal_item_that_is_removed, "S-MODE-14 S-MODE-16 S-MODE-18",
+        "An Add to the common modes during which another thread takes the equal common item away makes the source the item") {
+    loop_of_items = RLGetCurrent();
+    RLSourceContext context = {.equal = all_equal, .hash = same_hash};
+    former_item = RLSourceCreate(0, &context);
+    context.schedule = let_another_remove;
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddCommonMode(loop_of_items, "also");
+    RLAddSource(loop_of_items, former_item, kRLCommonModes);
+    RLRemoveSource(loop_of_items, former_item, kRLDefaultMode);
+    RLRemoveSource(loop_of_items, former_item, "also");
+    RLAddSource(loop_of_items, source, kRLCommonModes);
+    ck_assert(RLContainsSource(loop_of_items, source, kRLCommonModes));
+    ck_assert(RLContainsSource(loop_of_items, source, kRLDefaultMode));
+    ck_assert(RLContainsSource(loop_of_items, source, "also"));
+    RLAddCommonMode(loop_of_items, "later");
+    ck_assert(RLContainsSource(loop_of_items, source, "later"));
+    RLSourceInvalidate(source);
+    RLSourceInvalidate(former_item);
+    RLRelease(source);
+    RLRelease(former_item);
+}
+
+enum { MEMBERS = 100 };
+static RLSourceRef members[MEMBERS];
+static int cancels[MEMBERS];
+static void come_back(void *info, RLRunLoopRef loop, RLMode mode) {
+    cancels[(intptr_t)info]++;
+    if ((intptr_t)info % 10 == 0) RLAddSource(loop, members[(intptr_t)info], mode);
+}
+static void add_members(void *unused) {
+    (void)unused;
+    for (intptr_t i = 0; i < MEMBERS; i++) {
+        RLSourceContext context = {.info = (void *)i, .cancel = come_back};
+        members[i] = RLSourceCreate(0, &context);
+        RLAddSource(RLGetCurrent(), members[i], kRLDefaultMode);
+    }
+}
+
+RL_TEST(those_that_come_back_keep_no_others, "S-LOOP-7 S-LOOP-8", "At the end of a thread each source is cancelled, whichever others put themselves back") {
+    thread_join(thread_start(add_members, NULL));
+    for (int i = 0; i < MEMBERS; i++) {
+        if (i % 10 == 0) ck_assert_int_ge(cancels[i], 2);
+        else ck_assert_int_eq(cancels[i], 1);
+        RLRelease(members[i]);
+    }
+}

@@ -334,6 +334,37 @@ RL_TEST(a_run_in_an_exit_callback, "S-THREAD-4 S-THREAD-5 S-THREAD-16", "A run i
     }
 }
 
+static int performed_in_exit;
+static void count_in_exit(void *unused) {
+    (void)unused;
+    performed_in_exit++;
+}
+static void run_with_a_limit(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSetPassLimit(loop, kRLDefaultMode, 1);
+    ck_assert_int_eq(RLGetPassLimit(loop, kRLDefaultMode), 1);
+    performed_in_exit = 0;
+    for (int i = 0; i < 9; i++) RLPerformFunction(loop, kRLDefaultMode, count_in_exit, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    ck_assert_int_lt(performed_in_exit, 9);
+}
+static void leave_something(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, count_in_exit, NULL, NULL);
+    gate_open(&holds);
+    while (!RLThreadIsCancelled(thread)) sched_yield();
+}
+RL_TEST(a_limit_in_an_exit_callback, "S-LIM-6 S-THREAD-5 S-THREAD-16", "After the last pass of a thread that was ended its exit callbacks can set a pass limit for their own runs") {
+    RLThreadRef thread = RLThreadCreate(leave_something, NULL, NULL);
+    ck_assert(RLThreadAddExitCallBack(thread, run_with_a_limit, NULL));
+    ck_assert(RLThreadStart(thread));
+    gate_wait(&holds);
+    RLThreadEnd(thread);
+    ck_assert_int_gt(performed_in_exit, 0);
+    RLRelease(thread);
+}
+
 static void return_at_once(RLThreadRef thread, void *unused) { (void)thread, (void)unused; }
 static void queue_too_late(RLThreadRef thread, void *unused) {
     (void)unused;

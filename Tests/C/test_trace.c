@@ -727,6 +727,21 @@ RL_MAIN_TEST(bad_variables_are_told_once, "S-TRC-10", "A number that is none is 
     remove_folder();
 }
 
+static void end_at_line(const char *line, void *info) {
+    (void)line, (void)info;
+    pthread_exit(NULL);
+}
+RL_MAIN_TEST(the_trace_is_on_before_the_log_tells, "S-TRC-10 S-LOOP-19", "A log handler that ends its thread in the line about RUNLOOP_TRACE_LOOPS costs no trace") {
+    setenv("RUNLOOP_TRACE", trace_path(), 1);
+    setenv("RUNLOOP_TRACE_LOOPS", "many", 1);
+    RLSetLogHandler(end_at_line, NULL);
+    thread_join(thread_start(run_once, NULL));
+    ck_assert(RLIsTracing());
+    TraceFile file = stop_and_read();
+    trace_file_free(&file);
+    remove_folder();
+}
+
 RL_MAIN_TEST(an_impossible_file_is_told_once, "S-TRC-10", "RUNLOOP_TRACE with a file that cannot be made is one line; the program goes on") {
     log_capture();
     setenv("RUNLOOP_TRACE", "/nowhere/at/all", 1);

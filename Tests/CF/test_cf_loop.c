@@ -3,12 +3,16 @@
  * Loops, descriptors and ports in CoreFoundation's names: what the toolchain's CoreFoundation has not on Linux, and what concerns
  * both libraries.
  */
+#define _GNU_SOURCE
 #include "../C/support.h"
 
 #include <CoreFoundation/CoreFoundation.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <mach/mach.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <runloop/runloop.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -292,6 +296,55 @@ RL_TEST(new_ports_of_a_child_have_no_callback_of_the_parent, "S-MSG-53 S-FORK-1"
     for (int index = 0; index < PORTS; index++) CFMessagePortInvalidate(ports[index]), CFRelease(ports[index]);
 }
 
+static void keep_no_more(void *port) {
+    CFMessagePortInvalidate(port);
+    ck_assert_int_eq(CFGetRetainCount(port), 1);
+}
+RL_TEST(a_child_gives_ports_up, "S-CF-24 S-MSG-53", "In the child of fork, too, the reference of a port with a source is given up when the port is invalidated") {
+    CFMessagePortRef port = CFMessagePortCreateLocal(NULL, NULL, serve, NULL, NULL);
+    CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, port, 0);
+    CFRelease(source);
+    ChildResult result = run_child(keep_no_more, (void *)port);
+    ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    CFMessagePortInvalidate(port);
+    CFRelease(port);
+}
+
+static int toldOfEnd;
+static void *infoOfEnd;
+static void noteEnd(RLMessagePortRef unused, void *info) { (void)unused, toldOfEnd++, infoOfEnd = info; }
+static void noteEndOfMach(RLMachPortRef unused, void *info) { (void)unused, toldOfEnd++, infoOfEnd = info; }
+static RLDataRef serveNothing(RLMessagePortRef port, int32_t id, RLDataRef data, void *info) { return (void)port, (void)id, (void)data, (void)info, NULL; }
+
+RL_TEST(ports_of_either_name_tell_of_their_end, "S-CF-1 S-PORT-8 S-MSG-34",
+        "A port that was made by a name of librunloop calls the invalidation callback that was set by one of CoreFoundation's with its own info, and keeps the one "
+        "that it had when it gets a source") {
+    int info = 0x1111;
+    RLMachPortContext machContext = {0, &info, NULL, NULL, NULL};
+    RLMachPortRef mach = RLMachPortCreate(NULL, &machContext, NULL);
+    CFMachPortSetInvalidationCallBack((CFMachPortRef)mach, (CFMachPortInvalidationCallBack)noteEndOfMach);
+    RLMachPortInvalidate(mach);
+    RLRelease(mach);
+    ck_assert_int_eq(toldOfEnd, 1);
+    ck_assert_ptr_eq(infoOfEnd, &info);
+    for (int withSource = 0; withSource < 2; withSource++) {
+        toldOfEnd = 0, infoOfEnd = NULL;
+        RLMessagePortContext context = {0, &info, NULL, NULL, NULL};
+        RLMessagePortRef port = RLMessagePortCreateLocal(NULL, serveNothing, &context, NULL);
+        if (withSource) {
+            RLMessagePortSetInvalidationCallBack(port, noteEnd);
+            CFRelease(CFMessagePortCreateRunLoopSource(NULL, (CFMessagePortRef)port, 0));
+        } else {
+            CFMessagePortSetInvalidationCallBack((CFMessagePortRef)port, (CFMessagePortInvalidationCallBack)noteEnd);
+        }
+        RLMessagePortInvalidate(port);
+        ck_assert_int_eq(toldOfEnd, 1);
+        ck_assert_ptr_eq(infoOfEnd, &info);
+        ck_assert_int_eq(CFGetRetainCount(port), 1);
+        RLRelease(port);
+    }
+}
+
 /* Mach ports */
 
 typedef struct Message {
@@ -434,6 +487,68 @@ RL_TEST(invalidation_callbacks_are_one_for_a_port, "S-PORT-10",
     }
     for (int setter = 0; setter < SETTERS; setter++) pthread_join(threads[setter], NULL);
     ck_assert_int_eq(left, 0);
+}
+
+/* Threads that end, and forks */
+
+static void endThread(void *info, CFRunLoopRef loop, CFStringRef mode) { (void)info, (void)loop, (void)mode, pthread_exit(NULL); }
+static void *removeAndEnd(void *unused) {
+    CFRunLoopSourceContext context = {.cancel = endThread};
+    CFRunLoopSourceRef source = CFRunLoopSourceCreate(NULL, 0, &context);
+    CFMutableStringRef mode = CFStringCreateMutable(NULL, 0);
+    CFStringAppend(mode, CFSTR("a mode whose name is longer than a word or two"));
+    CFRunLoopAddSource(CFRunLoopGetCurrent(), source, mode);
+    CFStringRef name = CFStringCreateCopy(NULL, mode);
+    CFRelease(mode), CFRelease(source);
+    *(CFStringRef *)unused = name;
+    CFRunLoopRemoveSource(CFRunLoopGetCurrent(), source, name);
+    return NULL;
+}
+
+RL_TEST(a_cancel_that_ends_its_thread_keeps_nothing, "S-LOOP-19 S-CF-16", "The string of the mode is released after a cancel that ends its thread") {
+    size_t before = 0;
+    for (int threads = 0; threads < 2000; threads++) {
+        if (threads == 1000) before = mallinfo2().uordblks;
+        CFStringRef name = NULL;
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, removeAndEnd, &name), 0);
+        pthread_join(thread, NULL);
+        CFRelease(name);
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 32 * 1000);
+}
+
+static pthread_barrier_t isLooking, mayReturn;
+static int lookLong(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)info, (void)size, (void)unused;
+    pthread_barrier_wait(&isLooking);
+    pthread_barrier_wait(&mayReturn);
+    return 1;
+}
+static void *lookThroughFiles(void *unused) {
+    dl_iterate_phdr(lookLong, NULL);
+    return unused;
+}
+static void runOnce(void *unused) {
+    (void)unused;
+    alarm(30);
+    CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false);
+}
+
+RL_TEST(a_child_runs_though_another_thread_was_loading, "S-FORK-1 S-FORK-4 S-CF-19",
+        "A run in the child of a fork that comes while another thread looks through the loaded files, as dlopen does, does not wait for that") {
+    for (int hasLoop = 0; hasLoop < 2; hasLoop++) {
+        if (hasLoop) CFRunLoopGetCurrent();
+        pthread_barrier_init(&isLooking, NULL, 2);
+        pthread_barrier_init(&mayReturn, NULL, 2);
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, lookThroughFiles, NULL), 0);
+        pthread_barrier_wait(&isLooking);
+        ChildResult result = run_child(runOnce, NULL);
+        pthread_barrier_wait(&mayReturn);
+        pthread_join(thread, NULL);
+        ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+    }
 }
 
 /* The main queue */

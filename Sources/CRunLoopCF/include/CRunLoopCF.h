@@ -152,9 +152,13 @@ void rlcf_set_invalidation(const void *port, RLCFInvalidation callout);
 RLCFInvalidation rlcf_invalidation(const void *port);
 RLCFInvalidation rlcf_take_invalidation(const void *port);
 
-/* The ports of which this library has a reference: whether this one was none of them before, and whether it was one until now. */
-bool rlcf_keep_port(const void *port);
-bool rlcf_forget_port(const void *port);
+/* The ports of which this library has a reference: whether this one was none of them before, and whether it was one until now. The
+ * former function, which librunloop had when the port was kept, is remembered with it. */
+bool rlcf_keep_port(const void *port, RLCFInvalidation former);
+bool rlcf_forget_port(const void *port, RLCFInvalidation *former);
+
+/* Calls a function of the program's, and releases the string after that, also if the function ends its thread. */
+void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mode), void *info, void *loop, const void *mode);
 
 static inline CFStringRef rlcf_default_mode(void) { return kCFRunLoopDefaultMode; }
 static inline CFStringRef rlcf_common_modes(void) { return kCFRunLoopCommonModes; }

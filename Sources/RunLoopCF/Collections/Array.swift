@@ -67,6 +67,15 @@ extension ArrayPointer {
         pointee.capacity = capacity
     }
 
+    /// Values of another one. Retain may shorten that.
+    func append(_ other: ArrayPointer, from start: Int, count: Int) {
+        var index = start
+        while index < start + count && index < other.pointee.count {
+            insert(other.pointee.values![index], at: pointee.count)
+            index += 1
+        }
+    }
+
     func insert(_ value: UnsafeRawPointer?, at index: Int) {
         let kept = retained(value)
         let index = Swift.min(index, pointee.count)
@@ -167,7 +176,7 @@ public func RLCFArrayCreate(
 public func RLCFArrayCreateCopy(_ handle: OpaquePointer?, _ other: OpaquePointer?) -> OpaquePointer? {
     let other = array(other, "CFArrayCreateCopy")
     let copy = makeArray(allocator(handle, "CFArrayCreateCopy"), other.pointee.callbacks, isMutable: false)
-    if let copy { for index in 0..<other.pointee.count { copy.insert(other.pointee.values![index], at: index) } }
+    copy?.append(other, from: 0, count: other.pointee.count)
     return copy?.handle
 }
 
@@ -181,7 +190,7 @@ public func RLCFArrayCreateMutable(_ handle: OpaquePointer?, _ capacity: Int, _ 
 public func RLCFArrayCreateMutableCopy(_ handle: OpaquePointer?, _ capacity: Int, _ other: OpaquePointer?) -> OpaquePointer? {
     let other = array(other, "CFArrayCreateMutableCopy")
     let copy = makeArray(allocator(handle, "CFArrayCreateMutableCopy"), other.pointee.callbacks, isMutable: true)
-    if let copy { for index in 0..<other.pointee.count { copy.insert(other.pointee.values![index], at: index) } }
+    copy?.append(other, from: 0, count: other.pointee.count)
     return copy?.handle
 }
 
@@ -362,5 +371,5 @@ public func RLCFArrayAppendArray(_ handle: OpaquePointer?, _ other: OpaquePointe
     let array = mutable(handle, "CFArrayAppendArray")
     let other = record(other, ArrayRecord.self, "CFArrayAppendArray")
     check(range, in: other.pointee.count, "CFArrayAppendArray")
-    for index in 0..<range.length { array.insert(other.pointee.values![range.location + index], at: array.pointee.count) }
+    array.append(other, from: range.location, count: range.length)
 }

@@ -77,9 +77,22 @@ private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointe
     rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
 }
 
+/// Of a port that was made by a name of librunloop.
+private let invalidatePlain: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
+    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info)
+}
+
+private func hasBox(_ port: OpaquePointer) -> Bool {
+    var own = RLMachPortContext()
+    RLMachPortGetContext(port, &own)
+    return areSame(own.release, boxRelease)
+}
+
 @c @implementation
 public func RLCFMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
-    unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
+    let set = RLMachPortGetInvalidationCallBack(port)
+    guard areSame(set, invalidateBox) || areSame(set, invalidatePlain) else { return unsafeBitCast(set, to: Invalidation?.self) }
+    return unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
 }
 
 @c @implementation
@@ -89,7 +102,7 @@ public func RLCFMachPortSetInvalidationCallBack(
     guard let port else { return }
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
     // Without one librunloop's stays, and finds none to call: another thread may have set one meanwhile.
-    if callout != nil { RLMachPortSetInvalidationCallBack(port, invalidateBox) }
+    if callout != nil { RLMachPortSetInvalidationCallBack(port, hasBox(port) ? invalidateBox : invalidatePlain) }
     // An invalid port has called it, or ignored it.
     if !RLMachPortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }

@@ -68,15 +68,50 @@ public func RLCFMessagePortGetContext(_ port: OpaquePointer?, _ context: UnsafeM
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
 
-private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
-    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
-    // S-CF-24. Whoever invalidates the port has a reference until this returns.
-    if rlcf_forget_port(UnsafeRawPointer(port)) { RLRelease(UnsafeRawPointer(port)) }
+private typealias OwnInvalidation = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
+
+private let invalidateBox: OwnInvalidation = { port, info in tellInvalid(port, info, info.map { BoxPointer(info: $0).pointee.info } ?? nil) }
+
+/// Of a port that was made by a name of librunloop.
+private let invalidatePlain: OwnInvalidation = { port, info in tellInvalid(port, info, info) }
+
+private func tellInvalid(_ port: OpaquePointer, _ ownInfo: UnsafeMutableRawPointer?, _ info: UnsafeMutableRawPointer?) {
+    // Before the calls, in which the thread may end.
+    let former = forget(port)
+    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info)
+    former?(UnsafeMutableRawPointer(port), ownInfo)
+}
+
+/// S-CF-24. Whoever calls this has a reference until it returns. Returns the function that librunloop had to tell of the end before.
+@discardableResult
+private func forget(_ port: OpaquePointer) -> RLCFInvalidation? {
+    var former: RLCFInvalidation?
+    if rlcf_forget_port(UnsafeRawPointer(port), &former) { RLRelease(UnsafeRawPointer(port)) }
+    return former
+}
+
+/// The function that tells of the end of a port, whose info may be a box.
+private func invalidation(of port: OpaquePointer) -> OwnInvalidation {
+    var own = RLMessagePortContext()
+    RLMessagePortGetContext(port, &own)
+    return areSame(own.release, boxRelease) ? invalidateBox : invalidatePlain
+}
+
+@c @implementation
+public func RLCFMessagePortInvalidate(_ port: OpaquePointer?) {
+    guard let port else { return RLMessagePortInvalidate(nil) }
+    _ = RLRetain(UnsafeRawPointer(port))
+    RLMessagePortInvalidate(port)
+    // In the child of `fork`, where ports are invalid, nobody has been told.
+    forget(port)
+    RLRelease(UnsafeRawPointer(port))
 }
 
 @c @implementation
 public func RLCFMessagePortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
-    unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
+    let set = RLMessagePortGetInvalidationCallBack(port)
+    guard areSame(set, invalidateBox) || areSame(set, invalidatePlain) else { return unsafeBitCast(set, to: Invalidation?.self) }
+    return unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
 }
 
 @c @implementation
@@ -87,7 +122,7 @@ public func RLCFMessagePortSetInvalidationCallBack(
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
     // An invalid port calls it at once. Without one librunloop's stays: a port that has a source needs it, and another thread may have
     // set one meanwhile.
-    if callout != nil { RLMessagePortSetInvalidationCallBack(port, invalidateBox) }
+    if callout != nil { RLMessagePortSetInvalidationCallBack(port, invalidation(of: port)) }
     if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
@@ -98,11 +133,8 @@ public func RLCFMessagePortSendRequest(
 ) -> Int32 {
     let bytes = data.map { Bytes($0, "CFMessagePortSendRequest") }
     rlcf_attach_main_queue()
-    // The loop runs, and the thread may end in it.
-    let name = Name(replyMode, "CFMessagePortSendRequest")
-    let text = name.isOwned ? rlcf_interned_text(interned(name.bytes!)) : name.bytes
-    name.free()
-    return RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, text, reply)
+    let mode = lastingName(replyMode, "CFMessagePortSendRequest")
+    return RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, mode, reply)
 }
 
 @c @implementation
@@ -110,10 +142,15 @@ public func RLCFMessagePortCreateRunLoopSource(_ allocator: OpaquePointer?, _ po
     guard let source = RLMessagePortCreateRunLoopSource(port, order) else { return nil }
     // CoreFoundation's source retains the port, which has the source until it is invalid (S-CF-24); librunloop's retains nothing.
     let kept = UnsafeRawPointer(port!)
+    let own = invalidation(of: port!)
+    let set = RLMessagePortGetInvalidationCallBack(port)
     _ = RLRetain(kept)
-    if rlcf_keep_port(kept) {
+    let isOwn = areSame(set, own)
+    // One by a name of librunloop's has replaced what was set here, perhaps for a port that had this address.
+    if !isOwn { rlcf_set_invalidation(kept, nil) }
+    if rlcf_keep_port(kept, isOwn ? nil : unsafeBitCast(set, to: RLCFInvalidation?.self)) {
         // A port that has become invalid meanwhile calls it at once.
-        RLMessagePortSetInvalidationCallBack(port, invalidateBox)
+        RLMessagePortSetInvalidationCallBack(port, own)
     } else {
         RLRelease(kept)
     }

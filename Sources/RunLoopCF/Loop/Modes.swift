@@ -19,6 +19,14 @@ func copyMode(_ name: UnsafePointer<CChar>) -> OpaquePointer {
     return makeString(name)
 }
 
+/// A mode's name for a call in which the thread may end: no memory may wait for its return.
+func lastingName(_ mode: OpaquePointer?, _ function: StaticString) -> UnsafePointer<CChar>? {
+    let name = Name(mode, function)
+    let text = name.isOwned ? rlcf_interned_text(interned(name.bytes!)) : name.bytes
+    name.free()
+    return text
+}
+
 @c @implementation
 public func RLCFRunLoopCopyCurrentMode(_ loop: OpaquePointer?) -> OpaquePointer? {
     guard let name = RLCopyCurrentMode(loop) else { return nil }
@@ -62,12 +70,7 @@ public func RLCFRunLoopRun() {
 @c @implementation
 public func RLCFRunLoopRunInMode(_ mode: OpaquePointer?, _ seconds: Double, _ returnAfterSourceHandled: UInt8) -> Int32 {
     rlcf_attach_main_queue()
-    // The run may end with the thread, so that no memory may wait for its return.
-    let name = Name(mode, "CFRunLoopRunInMode")
-    guard name.isOwned else { return RLRunInMode(name.bytes, seconds, returnAfterSourceHandled != 0).rawValue }
-    let kept = interned(name.bytes!)
-    name.free()
-    return RLRunInMode(rlcf_interned_text(kept), seconds, returnAfterSourceHandled != 0).rawValue
+    return RLRunInMode(lastingName(mode, "CFRunLoopRunInMode"), seconds, returnAfterSourceHandled != 0).rawValue
 }
 
 /// A name and its string that stay for good.
@@ -82,12 +85,12 @@ public func RLCFRunLoopContainsSource(_ loop: OpaquePointer?, _ source: OpaquePo
 
 @c @implementation
 public func RLCFRunLoopAddSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    withName(mode, "CFRunLoopAddSource") { RLAddSource(loop, source, $0) }
+    RLAddSource(loop, source, lastingName(mode, "CFRunLoopAddSource"))
 }
 
 @c @implementation
 public func RLCFRunLoopRemoveSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    withName(mode, "CFRunLoopRemoveSource") { RLRemoveSource(loop, source, $0) }
+    RLRemoveSource(loop, source, lastingName(mode, "CFRunLoopRemoveSource"))
 }
 
 @c @implementation

@@ -21,18 +21,18 @@ private let hashBox: @convention(c) (UnsafeRawPointer?) -> UInt = { info in
     return box.pointee.hash.map { $0(box.pointee.info) } ?? UInt(bitPattern: box.pointee.info)
 }
 
+private typealias ModeFunction = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeRawPointer?) -> Void
+
 private let scheduleBox: @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?, UnsafePointer<CChar>?) -> Void = { info, loop, mode in
     let box = BoxPointer(info: info)
     let string = copyMode(mode!)
-    box.pointee.schedule!(box.pointee.info, loop, string)
-    RLCFRelease(UnsafeRawPointer(string))
+    rlcf_call_with_mode(unsafeBitCast(box.pointee.schedule, to: ModeFunction.self), box.pointee.info, UnsafeMutableRawPointer(loop), UnsafeRawPointer(string))
 }
 
 private let cancelBox: @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?, UnsafePointer<CChar>?) -> Void = { info, loop, mode in
     let box = BoxPointer(info: info)
     let string = copyMode(mode!)
-    box.pointee.cancel!(box.pointee.info, loop, string)
-    RLCFRelease(UnsafeRawPointer(string))
+    rlcf_call_with_mode(unsafeBitCast(box.pointee.cancel, to: ModeFunction.self), box.pointee.info, UnsafeMutableRawPointer(loop), UnsafeRawPointer(string))
 }
 
 private let performBox: @convention(c) (UnsafeMutableRawPointer?) -> Void = { info in

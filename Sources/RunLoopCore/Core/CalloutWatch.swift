@@ -89,7 +89,7 @@ struct Watcher: ~Copyable {
     var forks: Bool
     /// Whether a loop was ever watched. Sequentially consistent with the targets of clocks: one that moves without seeing it moves before.
     let isUsed: Atomic<Bool>
-    /// The limit in the environment, in nanoseconds; 0: it was not read yet; negative: there is none. Relaxed: every thread reads the same.
+    /// The limit in the environment, in nanoseconds; 0: it was not read yet; negative: there is none, or it was `misread`. Relaxed: every thread reads the same.
     let environment: Atomic<Int64>
     /// The references and the memory that the thread holds while it reports: the next such thread releases them if this one ends, or does not
     /// exist in the child of `fork`.
@@ -104,6 +104,7 @@ struct Watcher: ~Copyable {
 
     static var shared: UnsafeMutablePointer<Watcher> { rl_watcher().assumingMemoryBound(to: Watcher.self) }
     static var awake: Int64 { .min }
+    static var misread: Int64 { .min }
 
     /// Makes the thread look at all loops, and starts it if it does not run. Any thread; no lock is held.
     @inline(never)

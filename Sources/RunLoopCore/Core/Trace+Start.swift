@@ -190,15 +190,14 @@ extension Trace {
     static func startByEnvironment() {
         guard let path = rl_trusted_environment("RUNLOOP_TRACE") else { return }
         var loops = 0
+        var isMisread = false
         if let number = rl_trusted_environment("RUNLOOP_TRACE_LOOPS") {
             var end: UnsafeMutablePointer<CChar>?
             loops = strtol(number, &end, 10)
-            if loops < 1 || loops > mostLoops || end!.pointee != 0 {
-                Log.write("RUNLOOP_TRACE_LOOPS", " is no number from 1 to 1024; 16 loops are traced")
-                loops = 0
-            }
+            isMisread = loops < 1 || loops > mostLoops || end!.pointee != 0
         }
-        if path.pointee != 0 { _ = start(path, loops: loops) } else { Log.write("RUNLOOP_TRACE", " names no file; nothing is traced") }
+        if path.pointee == 0 { Log.write("RUNLOOP_TRACE", " names no file; nothing is traced") } else { _ = start(path, loops: isMisread ? 0 : loops) }
+        if isMisread { Log.write("RUNLOOP_TRACE_LOOPS", " is no number from 1 to 1024; 16 loops are traced") }
     }
 
     // MARK: Fork

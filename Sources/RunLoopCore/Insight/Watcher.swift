@@ -344,9 +344,8 @@ extension Watcher {
     @inline(never)
     fileprivate static func readEnvironment() -> Int64 {
         guard let value = rl_environment("RUNLOOP_SLOW") else { return -1 }
-        if let seconds = decimal(value), seconds > 0 { return RunLoopPointer.slowLimit(seconds) }
-        Log.once(.slowEnvironment, "RUNLOOP_SLOW", " is no number of seconds above 0; ignored")
-        return -1
+        guard let seconds = decimal(value), seconds > 0 else { return misread }
+        return RunLoopPointer.slowLimit(seconds)
     }
 
     /// A decimal number without a sign, as in C, whatever the program's locale is.

@@ -151,17 +151,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func removeSources() -> Bool {
         var found = false
         forEachModeRecord { mode in
-            var hint = 0
-            var left = Int.max
+            // Once over the table that there is now: a `cancel` may put its source back, or make another.
+            var slot = 0
+            var end = Int.max
             while true {
                 lock()
-                // As many as it has now: a `cancel` may put its source back.
-                left = Swift.min(left, mode.pointee.sources.count)
-                guard left > 0, let source = mode.pointee.sources.any(from: &hint), let link = source.link(in: self) else {
+                if slot == 0 { end = mode.pointee.sources.capacity }
+                guard slot < end, let source = mode.pointee.sources.next(from: &slot), let link = source.link(in: self) else {
                     unlock()
                     break
                 }
-                left -= 1
                 found = true
                 source.retain()
                 let hasLeft = removeLocked(link, from: mode)

@@ -315,6 +315,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
         guard loop.findPost(for: mode) || loop.requests.hasEligible(in: mode) || loop.orderedRequests.hasEligible(in: mode) else { return }
         // There is no later pass for what a limit would put off, whoever sets one now.
         mode.pointee.passLimit.store(-1, ordering: .relaxed)
+        // Exit callbacks may set one for their own runs.
+        defer { mode.pointee.passLimit.store(0, ordering: .relaxed) }
         guard loop.run(in: .named(kRLDefaultMode), seconds: 0, returnsAfterSource: false) == .stopped else { return }
         // An Entry observer let no pass begin, and may do so each time.
         _ = loop.performBatch(of: loop.orderedRequests, in: mode)

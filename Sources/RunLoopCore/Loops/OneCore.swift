@@ -13,7 +13,8 @@ enum OneCore {
         if process.pointee.claimed.load(ordering: .acquiring) { return }
         // The claim comes before the check of the others: of two cores that do this at once at least one traps.
         rl_core_claim()
-        if rl_core_claimed_elsewhere() {
+        // Not in the child of a fork before the first use: a thread that does not exist there may hold the lock of the list of files for ever.
+        if process.pointee.forkGeneration.load(ordering: .relaxed) == 0 && rl_core_claimed_elsewhere() {
             trap("RunLoop", """
                 this process has two copies of RunLoop, and the other one is in use already: a Swift program that also \
                 loads libraries linked to librunloop.so builds RunLoopKit with the package trait InstalledLibrary

@@ -44,8 +44,9 @@ extension RunLoop {
                 return other
             }
             if !mustEnd {
-                meet(made)
-                return made
+                tellOfEnvironment()
+                // The child of a fork in the log handler does not know this loop.
+                return main()
             }
             // No other thread has seen it: the next turn enters it, as a loop that accepts nothing.
             made.refuseEverything()
@@ -59,19 +60,18 @@ extension RunLoop {
     @inline(never)
     private static func makeCurrent() -> RunLoopPointer {
         OneCore.claim()
-        let thread = rl_own_number()
         // A main thread whose loop was torn down gets another loop; `RLGetMain` stays what it was.
-        let main = thread == process.pointee.number.load(ordering: .relaxed) ? main() : nil
+        let main = isMainThread ? main() : nil
         // A log handler that these two have called has made it.
         if let loop = ofThread { return loop }
         let isMain = main?.pointee.threadAlive.load(ordering: .acquiring) ?? false
         let loop = isMain ? main! : make()
-        loop.pointee.thread.store(thread, ordering: .relaxed)
+        loop.pointee.thread.store(rl_own_number(), ordering: .relaxed)
         loop.pointee.isSuccessor = rl_thread_had_loop_get()
         rl_thread_had_loop_set()
         rl_thread_loop_set(loop)
         pthread_setspecific(process.pointee.threadKey, loop)
-        if !isMain { meet(loop) }
+        if !isMain { tellOfEnvironment() }
         return loop
     }
 }

@@ -6,7 +6,7 @@ import Synchronization
 /// The memory of loops. It is never returned to the system: a thread that comes too late to a loop finds a loop, if perhaps another one
 /// (see `RunLoop`). The registry's lock guards the lists.
 extension RunLoop {
-    /// A new loop with the thread's reference and the default mode (S-LOOP-5). Whoever has made it known calls `meet`.
+    /// A new loop with the thread's reference and the default mode (S-LOOP-5). Whoever has made it known calls `tellOfEnvironment`.
     static func make() -> RunLoopPointer {
         process.pointee.registryLock.lockWord()
         let pooled = registry.pointee.freeLoops
@@ -18,11 +18,16 @@ extension RunLoop {
 
         let loop = pooled ?? allocateLoop()
         loop.initialize()
+        // Before other threads can set a handler of their own.
+        Watcher.shared.pointee.meet.unsafelyUnwrapped(loop)
         return loop
     }
 
-    /// Has a new loop watched if the environment says so. May call the log handler, which finds the loop where any later call does.
-    static func meet(_ loop: RunLoopPointer) { Watcher.shared.pointee.meet.unsafelyUnwrapped(loop) }
+    /// Logs what `make` found wrong in the environment. The log handler may fork, and finds the new loop where any later call does.
+    static func tellOfEnvironment() {
+        guard Watcher.shared.pointee.environment.load(ordering: .relaxed) == Watcher.misread else { return }
+        Log.once(.slowEnvironment, "RUNLOOP_SLOW", " is no number of seconds above 0; ignored")
+    }
 
     private static func allocateLoop() -> RunLoopPointer {
         let size = (MemoryLayout<RunLoop>.stride + 63) & ~63

@@ -280,13 +280,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
         let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
-        if isLost && process.pointee.tellLost?() != true {
+        var isTold = false
+        if isLost {
+            // A thread that ends in one of the parts leaves the others to the next wait.
+            callOutGuarded(
+                { $0!.cast(to: Bool.self).pointee = process.pointee.tellLost?() == true }, &isTold,
+                { _ in process.pointee.lostDescriptor.store(true, ordering: .relaxed) }, self)
+        }
+        if isLost && !isTold {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
         }
-        let isTold = look.has(.isRefused) && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
+        let isRefused = look.has(.isRefused) && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
         if look.has(.hasUntold) { tellHeld() }
         pointee.isClockStale = true
-        return isLost || isTold || look.has(.hasUntold)
+        return isLost || isRefused || look.has(.hasUntold)
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.

@@ -41,12 +41,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var end = pointee.posts.end()
         var waiting = WaitingChain()
         let isLimited = mode.stepLimit != .max
-        if isLimited { limitRound(&end, &waiting, in: mode) }
+        let left = isLimited ? limitRound(&end, &waiting, in: mode) : nil
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         let outerEnd = pointee.posts.roundEnd
-        pointee.postFloor = end.sequence
+        // What a limit leaves on the lists came after all that the round has.
+        pointee.postFloor = left ?? end.sequence
         pointee.posts.roundEnd = end.chunk
         pointee.busyPolling.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
@@ -145,15 +146,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// S-LIM-6: takes at most so many posts, first those that wait on lists. The others are for the next round, for which the loop stays
-    /// awake, and for nested ones, as if they were posted after this one began.
+    /// awake, and for nested ones, as if they were posted after this one began. Returns the sequence of the first that is left on a list.
     @inline(never)
-    private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, in mode: ModePointer) {
+    private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, in mode: ModePointer) -> UInt64? {
+        var firstLeft: UInt64?
         var left = mode.stepLimit
         let own = mode.pointee.waiting[.posts]
         let common = mode.pointee.isCommon.load(ordering: .relaxed) ? pointee.commonWaiting[.posts] : nil
         while let first = own.first(from: pointee.postFloor, or: common) {
             if left == 0 {
-                wakeUp()
+                firstLeft = first.pointee.sequence
                 break
             }
             first.unlist()
@@ -162,10 +164,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         var position = pointee.posts.cursor
         while left > 0, PostQueue.advance(&position, to: end) != nil { left -= 1 }
-        guard position.sequence < end.sequence else { return }
-        end = position
-        pointee.posts.expectMore()
+        if position.sequence < end.sequence {
+            end = position
+            pointee.posts.expectMore()
+        } else if firstLeft == nil {
+            return nil
+        }
         wakeUp()
+        return firstLeft
     }
 
     /// Takes what waited for this mode, in the order of posting.

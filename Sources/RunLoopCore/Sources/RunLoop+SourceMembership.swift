@@ -15,18 +15,24 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .none: return
         case .named(let name): addToMode(source, makeMode(name))
         case .common:
-            lock()
-            let member = findEqualLocked(source) { $0.pointee.commonSources }
-            if member == nil, source.isValid, !isClosing, let link = linkLocked(for: source) {
-                link.pointee.isCommon = true
-                pointee.commonSources.insert(source)
-            }
-            unlock()
             var added = false
-            forEachCommonMode { mode in
-                mode.pointee.exists.store(true, ordering: .releasing)
-                // Beside an equal common item it joins the modes where that one is not (S-MODE-18).
-                if add(source, to: mode, asCommon: member == nil || member == source) { added = true }
+            var isBesideEqual = true
+            // A further turn needs an equal common item that was removed meanwhile.
+            while isBesideEqual {
+                lock()
+                let member = findEqualLocked(source) { $0.pointee.commonSources }
+                if member == nil, source.isValid, !isClosing, let link = linkLocked(for: source) {
+                    link.pointee.isCommon = true
+                    pointee.commonSources.insert(source)
+                }
+                unlock()
+                isBesideEqual = member != nil && member != source
+                forEachCommonMode { mode in
+                    mode.pointee.exists.store(true, ordering: .releasing)
+                    // Beside an equal common item it joins the modes where that one is not (S-MODE-18).
+                    if add(source, to: mode, asCommon: !isBesideEqual) { added = true }
+                }
+                if isBesideEqual && containsSource(source, in: .common) { break }
             }
             if added { wakeForNewSource(source) }
         }

@@ -50,7 +50,7 @@ CF_EXPORT Boolean CFMessagePortIsRemote(CFMessagePortRef ms) RLCF_AS(CFMessagePo
 CF_EXPORT CFStringRef CFMessagePortGetName(CFMessagePortRef ms) RLCF_(CFMessagePortGetName);
 CF_EXPORT Boolean CFMessagePortSetName(CFMessagePortRef ms, CFStringRef newName) RLCF_(CFMessagePortSetName);
 CF_EXPORT void CFMessagePortGetContext(CFMessagePortRef ms, CFMessagePortContext *context) RLCF_(CFMessagePortGetContext);
-CF_EXPORT void CFMessagePortInvalidate(CFMessagePortRef ms) RLCF_AS(CFMessagePortInvalidate, RLMessagePortInvalidate);
+CF_EXPORT void CFMessagePortInvalidate(CFMessagePortRef ms) RLCF_(CFMessagePortInvalidate);
 CF_EXPORT Boolean CFMessagePortIsValid(CFMessagePortRef ms) RLCF_AS(CFMessagePortIsValid, RLMessagePortIsValid);
 CF_EXPORT CFMessagePortInvalidationCallBack CFMessagePortGetInvalidationCallBack(CFMessagePortRef ms)
     RLCF_(CFMessagePortGetInvalidationCallBack);

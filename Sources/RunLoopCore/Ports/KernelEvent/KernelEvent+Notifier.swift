@@ -215,7 +215,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             let own = name == nil ? current.pointee.mask | UInt32(IN_IGNORED | IN_UNMOUNT) : current.pointee.mask & Vnode.changesOfList
             touch(current, event.mask & own)
         }
-        if let name {
+        // What happens to a file beside, as its folder's own watch reports it, is no change of its name.
+        if let name, event.mask & Vnode.changesOfList != 0 {
             let key = WatchTable.key(event.wd, name)
             var node = pointee.table.first(key)
             while let current = node {

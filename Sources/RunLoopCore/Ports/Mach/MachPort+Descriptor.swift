@@ -35,27 +35,22 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     @inline(always)
     func setReadableLocked(_ readable: Bool) {
         let descriptor = pointee.descriptor.load(ordering: .relaxed)
-        if descriptor >= 0 { setReadableLocked(readable, descriptor) }
+        if descriptor >= 0 { setReadable(readable, descriptor) }
     }
 
     @inline(never)
-    private func setReadableLocked(_ readable: Bool, _ descriptor: Int32) {
-        if pointee.state.load(ordering: .relaxed) & MachPortState.sharedDescriptor != 0 { return replaceDescriptorLocked() }
+    private func setReadable(_ readable: Bool, _ descriptor: Int32) {
         var count: UInt64 = 1
         if readable { _ = rl_sys_write(descriptor, &count, 8) } else { _ = rl_sys_read(descriptor, &count, 8) }
     }
 
-    /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then. `inChild`: right after the
-    /// fork.
-    fileprivate func replaceDescriptorLocked(inChild: Bool = false) {
-        let descriptor = pointee.descriptor.load(ordering: .relaxed)
-        let made = makeEventfdLocked()
-        if made >= 0 && (inChild ? rl_replace_in_child(descriptor, made) : rl_replace(descriptor, made)) == descriptor {
-            pointee.state.bitwiseAnd(~MachPortState.sharedDescriptor, ordering: .relaxed)
-        } else {
-            pointee.state.bitwiseOr(MachPortState.sharedDescriptor, ordering: .relaxed)
-        }
-        if made >= 0 { rl_sys_close(made) }
+    /// In the child of `fork`: puts an eventfd of the child's own under the number, which is the parent's until then. If that is not possible the port has
+    /// no descriptor, until somebody asks for one.
+    fileprivate func renewDescriptorInChild() {
+        var descriptor = pointee.descriptor.load(ordering: .relaxed)
+        if descriptor < 0 || renewDescriptor(&descriptor, { makeEventfdLocked() }) { return }
+        MachPorts.shared.pointee.byDescriptor.find(Int(pointee.descriptor.load(ordering: .relaxed)))?.pointee = nil
+        pointee.descriptor.store(-1, ordering: .relaxed)
     }
 
     /// The valid port with this descriptor, with one more reference; nil if there is none (S-PORT-3).
@@ -96,7 +91,7 @@ extension MachPort {
             }
             port.pointee.keptReplies.store(kept, ordering: .relaxed)
             port.pointee.users.keep { $0 == own }
-            if port.pointee.descriptor.load(ordering: .relaxed) >= 0 { port.replaceDescriptorLocked(inChild: true) }
+            port.renewDescriptorInChild()
             // The thread that made it invalid may not exist here to do the same with the source.
             if !port.isValid { _ = port.pointee.source?.becomeInvalid() }
             // A receiver that had taken the mark may be gone.

@@ -39,10 +39,14 @@ extension UnsafeMutablePointer where Pointee == MachPort {
 
     /// Of a port that a message has the last reference to the messages are dropped here too, each as deep in the stack as the first one.
     private func dropMessages() {
-        var message = takeMessages()
-        while let current = message {
-            message = current.pointee.next
-            let replyPort = takeReply(current.pointee.replyPort, isKept: current.pointee.keepsReply)
+        var own = takeMessages()
+        var others: UnsafeMutablePointer<MachMessage>?
+        while let current = others ?? own {
+            let isOwn = others == nil
+            if isOwn { own = current.pointee.next } else { others = current.pointee.next }
+            // What another port's message keeps is counted there, and nobody looks at that count any more.
+            let isKept = current.pointee.keepsReply
+            let replyPort = isOwn || !isKept ? takeReply(current.pointee.replyPort, isKept: isKept) : current.pointee.replyPort
             CRunLoopLinux.free(current)
             guard let replyPort, replyPort.header.pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0
             else { continue }
@@ -50,8 +54,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             replyPort.header.destroy()
             while let first = further {
                 further = first.pointee.next
-                first.pointee.next = message
-                message = first
+                first.pointee.next = others
+                others = first
             }
         }
     }

@@ -75,8 +75,6 @@ enum MachPortState {
     static var abandoned: UInt32 { 1 << 2 }
     /// The context is to be released by the last of `users`.
     static var releasePending: UInt32 { 1 << 3 }
-    /// In the child of `fork`: the descriptor is still the parent's, since none could be made to replace it.
-    static var sharedDescriptor: UInt32 { 1 << 4 }
 }
 
 /// A queued message; its bytes follow it in memory.

@@ -8,7 +8,7 @@ import Synchronization
 /// The client's `equal` runs without the lock; `changes` tells whether the table changed meanwhile.
 struct SourceSet {
     private var table: UnsafeMutablePointer<UInt>?
-    private var capacity = 0
+    private(set) var capacity = 0
     private(set) var count = 0
     /// Slots that hold a source or the mark of a removed one.
     private var used = 0
