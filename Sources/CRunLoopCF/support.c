@@ -180,7 +180,7 @@ void rlcf_attach_main_queue(void) {
 
 /* MARK: Names that stay for good */
 
-enum { BUCKETS = 64 };
+enum { BUCKETS = 1024 };
 static pthread_mutex_t namesLock = PTHREAD_MUTEX_INITIALIZER;
 static RLCFInterned *names[BUCKETS]; /* guarded by namesLock; a name that is in it never changes */
 
@@ -310,6 +310,12 @@ bool rlcf_forget_port(const void *port, RLCFInvalidation *former) {
 }
 
 /* MARK: Calls that may end their thread */
+
+void rlcf_call_with_name(void (*function)(const char *name, void *info), char *name, void *info) {
+    pthread_cleanup_push(free, name);
+    function(name, info);
+    pthread_cleanup_pop(1);
+}
 
 static void releaseString(void *string) { CFRelease(string); }
 

@@ -138,7 +138,6 @@ typedef struct RLCFInterned {
     char text[];
 } RLCFInterned;
 const RLCFInterned *rlcf_intern(const char *text, void *(*make)(const char *text));
-static inline const char *rlcf_interned_text(const RLCFInterned *name) { return name->text; }
 
 /* Ends a hold of a box; whether it was the last. */
 static inline bool rlcf_box_release(long *holds) { return __atomic_sub_fetch(holds, 1, __ATOMIC_ACQ_REL) == 0; }
@@ -157,6 +156,8 @@ RLCFInvalidation rlcf_take_invalidation(const void *port);
 bool rlcf_keep_port(const void *port, RLCFInvalidation former);
 bool rlcf_forget_port(const void *port, RLCFInvalidation *former);
 
+/* Calls a function, and frees the name after that, also if the thread ends in the call. */
+void rlcf_call_with_name(void (*function)(const char *name, void *info), char *name, void *info);
 /* Calls a function of the program's, and releases the string after that, also if the function ends its thread. */
 void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mode), void *info, void *loop, const void *mode);
 

@@ -133,8 +133,11 @@ public func RLCFMessagePortSendRequest(
 ) -> Int32 {
     let bytes = data.map { Bytes($0, "CFMessagePortSendRequest") }
     rlcf_attach_main_queue()
-    let mode = lastingName(replyMode, "CFMessagePortSendRequest")
-    return RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, mode, reply)
+    var code: Int32 = 0
+    withNameOfCall(replyMode, "CFMessagePortSendRequest") {
+        code = RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, $0, reply)
+    }
+    return code
 }
 
 @c @implementation

@@ -19,12 +19,14 @@ func copyMode(_ name: UnsafePointer<CChar>) -> OpaquePointer {
     return makeString(name)
 }
 
-/// A mode's name for a call in which the thread may end: no memory may wait for its return.
-func lastingName(_ mode: OpaquePointer?, _ function: StaticString) -> UnsafePointer<CChar>? {
+/// Calls a closure, in which the thread may end, with a mode's name.
+func withNameOfCall(_ mode: OpaquePointer?, _ function: StaticString, _ body: (UnsafePointer<CChar>?) -> Void) {
     let name = Name(mode, function)
-    let text = name.isOwned ? rlcf_interned_text(interned(name.bytes!)) : name.bytes
-    name.free()
-    return text
+    guard let memory = name.copy else { return body(name.bytes) }
+    withoutActuallyEscaping(body) { body in
+        var body = body
+        rlcf_call_with_name({ name, info in info!.assumingMemoryBound(to: ((UnsafePointer<CChar>?) -> Void).self).pointee(name) }, memory, &body)
+    }
 }
 
 @c @implementation
@@ -70,7 +72,9 @@ public func RLCFRunLoopRun() {
 @c @implementation
 public func RLCFRunLoopRunInMode(_ mode: OpaquePointer?, _ seconds: Double, _ returnAfterSourceHandled: UInt8) -> Int32 {
     rlcf_attach_main_queue()
-    return RLRunInMode(lastingName(mode, "CFRunLoopRunInMode"), seconds, returnAfterSourceHandled != 0).rawValue
+    var result: Int32 = 0
+    withNameOfCall(mode, "CFRunLoopRunInMode") { result = RLRunInMode($0, seconds, returnAfterSourceHandled != 0).rawValue }
+    return result
 }
 
 /// A name and its string that stay for good.
@@ -85,12 +89,12 @@ public func RLCFRunLoopContainsSource(_ loop: OpaquePointer?, _ source: OpaquePo
 
 @c @implementation
 public func RLCFRunLoopAddSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    RLAddSource(loop, source, lastingName(mode, "CFRunLoopAddSource"))
+    withNameOfCall(mode, "CFRunLoopAddSource") { RLAddSource(loop, source, $0) }
 }
 
 @c @implementation
 public func RLCFRunLoopRemoveSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    RLRemoveSource(loop, source, lastingName(mode, "CFRunLoopRemoveSource"))
+    withNameOfCall(mode, "CFRunLoopRemoveSource") { RLRemoveSource(loop, source, $0) }
 }
 
 @c @implementation

@@ -146,8 +146,8 @@ struct Name {
         (bytes, memory) = (UnsafeRawPointer(copy).assumingMemoryBound(to: CChar.self), copy)
     }
 
-    /// Whether the bytes are a copy, which `free` gives back.
-    var isOwned: Bool { memory != nil }
+    /// The bytes if they are a copy, which `free` would give back.
+    var copy: UnsafeMutablePointer<CChar>? { memory?.assumingMemoryBound(to: CChar.self) }
 
     func free() { CRunLoopCF.free(memory) }
 }

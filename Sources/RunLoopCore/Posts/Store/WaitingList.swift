@@ -147,15 +147,47 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
 }
 
 extension WaitingList {
-    /// Without a floor no search is needed, and with one only the first time, past what is visible.
+    /// Without a floor no search is needed, and with one only where it is another than the last one.
     fileprivate mutating func first(from floor: UInt64) -> WaitingPointer? {
         if floor == 0 { return first?.pointee.waiting }
-        if floor != self.floor {
-            self.floor = floor
-            lastBelow = last
-            while let current = lastBelow, current.pointee.waiting.pointee.sequence >= floor { lastBelow = current.pointee.previous }
-        }
+        if floor != self.floor { find(floor) }
         return (lastBelow == nil ? first : lastBelow!.pointee.next)?.pointee.waiting
+    }
+
+    /// From where the last search ended and from the end of the list that lies in that direction, a step here and one there: the floors of
+    /// rounds in each other take turns, and what lies between two of them may be nearly all there is.
+    private mutating func find(_ floor: UInt64) {
+        var near = lastBelow
+        if floor > self.floor {
+            var far = last
+            while true {
+                guard let current = far, current.pointee.waiting.pointee.sequence >= floor else {
+                    lastBelow = far
+                    break
+                }
+                far = current.pointee.previous
+                guard let next = near == nil ? first : near!.pointee.next, next.pointee.waiting.pointee.sequence < floor else {
+                    lastBelow = near
+                    break
+                }
+                near = next
+            }
+        } else {
+            var far: WaitingPlacePointer?
+            while true {
+                guard let current = near, current.pointee.waiting.pointee.sequence >= floor else {
+                    lastBelow = near
+                    break
+                }
+                near = current.pointee.previous
+                guard let next = far == nil ? first : far!.pointee.next, next.pointee.waiting.pointee.sequence < floor else {
+                    lastBelow = far
+                    break
+                }
+                far = next
+            }
+        }
+        self.floor = floor
     }
 }
 
