@@ -653,3 +653,27 @@ RL_TEST(the_wake_up_descriptor_replaced_by_a_counter, "S-FD-18 S-STOP-8",
     ck_assert_int_eq(errno, EAGAIN);
     close(foreign_counter);
 }
+
+static int socket_of_program;
+static void lose_to_socket_and_wake(void *loop) {
+    int fds[8], count = library_descriptors("anon_inode:[eventfd]", fds);
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(dup3(socket_of_program, fds[0], O_CLOEXEC), fds[0]);
+    RLStop(loop);
+}
+static void wake_only(void *loop) { RLStop(loop); }
+
+RL_TEST(the_wake_up_descriptor_lost_again_and_again, "S-FD-18 S-STOP-8",
+        "A loop that sleeps is told though sockets of the program have the numbers of the wake-up descriptor and of the one that took its place") {
+    static Descriptor d = {.name = "d"};
+    int ends[2];
+    make_pipe(ends);
+    socket_of_program = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    add_descriptor(&d, ends[0], read_type);
+    for (int i = 0; i < 6; i++) {
+        Thread *thread = when_waiting(RLGetCurrent(), i % 2 ? wake_only : lose_to_socket_and_wake, RLGetCurrent());
+        expect_run(kRLDefaultMode, 60, true, Stopped);
+        thread_join(thread);
+    }
+    close(socket_of_program);
+}

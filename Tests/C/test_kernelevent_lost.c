@@ -325,3 +325,24 @@ RL_TEST(the_set_that_tells_them_apart_is_lost, "S-FD-18", "A source goes on wher
         RLSourceInvalidate(alive);
     }
 }
+
+RL_TEST(closed_with_the_set, "S-FD-18 S-KEV-4", "The sources of a timer and a process whose descriptors are closed, as closefrom(3) closes them, are invalid when the loop makes its set anew") {
+    Lost *all[] = {&timer, &process};
+    make_children();
+    log_capture();
+    for (int i = 0; i < 2; i++) {
+        all[i]->source = RLKernelEventSourceCreate(&all[i]->event, count_report, NULL);
+        RLAddSource(RLGetCurrent(), all[i]->source, kRLDefaultMode);
+    }
+    RLRunInMode(kRLDefaultMode, 0, false);
+    /* All numbers of the library's are from 64 up. */
+    ck_assert_int_eq(close_range(64, ~0u, 0), 0);
+    for (int turn = 0; turn < 3; turn++) RLRunInMode(kRLDefaultMode, 0, false);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(!RLSourceIsValid(all[i]->source));
+        RLRelease(all[i]->source);
+    }
+    ck_assert_int_ge(log_count(), 1);
+    expect_ended();
+    end_children();
+}

@@ -276,7 +276,9 @@ struct PortSlot {
     @inline(never)
     mutating func register(_ number: Int, _ known: Readiness?, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration {
         let wanted = known ?? takeWanted()
-        let result = epoll.register(Int32(number), events: wanted.events, token: token(number))
+        var result = epoll.register(Int32(number), events: wanted.events, token: token(number))
+        // The handler of a watch of the library's own descriptor finds out that it is closed (S-FD-18).
+        if result == .refused && isOwned && !rl_is_open(Int32(number)) { result = .alwaysReady }
         switch result {
         case .later: return result
         case .added, .replaced:
@@ -290,6 +292,10 @@ struct PortSlot {
         }
         waiting -= 1
         return result
+    }
+
+    private var isOwned: Bool {
+        members.count > 0 && members[0].isWatch && members[0].watchFlags.pointee.load(ordering: .relaxed) & WatchFlags.owned != 0
     }
 
     /// Requests from the kernel exactly what is of interest now.

@@ -253,8 +253,8 @@ struct EpollSet {
         // Each turn after the first two happens only if another thread found it lost too. A new eventfd may have the old one's number.
         for turn in 0..<8 {
             guard wake >= 0, rl_is_open(epoll) else { return }
-            // If the eventfd was replaced, the likely reason is that the set does not have the new one yet.
-            if turn > 0 || process.pointee.wakeWasReplaced.load(ordering: .relaxed) {
+            // If the eventfd was replaced, and is not lost again, the likely reason is that the set does not have the new one yet.
+            if turn > 0 || isRaised {
                 if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
                 if rl_errno() == ENOENT && rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 { return }
             }
