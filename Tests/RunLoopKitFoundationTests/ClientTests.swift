@@ -13,6 +13,14 @@ private final class Count: @unchecked Sendable {
     var value: Int { lock.withLock { number } }
 }
 
+/// What was done, in order.
+private final class Trace: @unchecked Sendable {
+    private let lock = NSLock()
+    private var words: [String] = []
+    func add(_ word: String) { lock.withLock { words.append(word) } }
+    var all: [String] { lock.withLock { words } }
+}
+
 /// Counts the loops that it is scheduled in.
 private final class CountingStream: InputStream {
     var count: Count?
@@ -80,6 +88,41 @@ private func onHostingThread(_ body: @escaping @Sendable () -> Void) {
             Foundation.NotificationCenter.default.removeObserver(observer)
         }
         #expect(count.value == 1)
+    }
+
+    @Test("What Foundation's loop enqueues in the pass before our wait is posted before it, and what that posting gives to Foundation's is served: S-NQ-5, S-HOST-1",
+        arguments: [false, true])
+    func enqueuedBeforeTheWait(isQueueFirst: Bool) {
+        let trace = Trace()
+        let isOver = Count()
+        let thread = RunLoopThread { _ in
+            let name = Notification.Name("HostingTests.before")
+            let observer = Foundation.NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+                trace.add("posted")
+                Foundation.RunLoop.current.perform {
+                    trace.add("served")
+                    RunLoop.current.stop()
+                }
+            }
+            func useQueue() { NotificationQueue.default.enqueue(Notification(name: .init("HostingTests.other")), postingStyle: .asap) }
+            if isQueueFirst { useQueue() }
+            RunLoop.hostsFoundation()
+            if !isQueueFirst { useQueue() }
+            let timer = Timer(timeInterval: 0.001, repeats: false) { _ in
+                Foundation.RunLoop.current.perform {
+                    trace.add("enqueued")
+                    NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .whenIdle)
+                }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            trace.add("\(RunLoop.current.run(mode: .default, for: .seconds(20)))")
+            Foundation.NotificationCenter.default.removeObserver(observer)
+            isOver.add()
+        }
+        try! thread.start()
+        while isOver.value == 0 { usleep(1000) }
+        thread.join()
+        #expect(trace.all == ["enqueued", "posted", "served", "stopped"])
     }
 
     @Test("A run that C code begins serves Foundation's loop where the mode has something of ours: S-HOST-4")

@@ -163,6 +163,40 @@ private final class PlainSendingPort: FoundationPort, @unchecked Sendable {
     }
 }
 
+/// Ports that deliver at once to a receiver.
+private protocol Loopback: FoundationPort {
+    var received: Int { get set }
+    var left: Int { get set }
+    var receive: () -> Void { get set }
+}
+
+private final class LoopbackPort: FoundationPort, Loopback, @unchecked Sendable {
+    var (received, left) = (0, 0)
+    var receive = {}
+
+    override func send(
+        before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
+    ) -> Bool {
+        received += 1
+        receive()
+        return true
+    }
+}
+
+private final class NumberedLoopbackPort: FoundationPort, Loopback, @unchecked Sendable {
+    var (received, left) = (0, 0)
+    var receive = {}
+
+    override func send(
+        before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
+        reserved headerSpaceReserved: Int
+    ) -> Bool {
+        received += 1
+        receive()
+        return true
+    }
+}
+
 /// One whose forms lead to each other, and which sends through another one.
 private final class CircularPort: FoundationPort, @unchecked Sendable {
     var next: Port?
@@ -210,6 +244,24 @@ private func numbers(of ports: [FoundationPort], after body: () -> Void) -> [[UI
         message.msgid = 10
         #expect(message.send(before: Date()))
         #expect(second.sent == [1])
+    }
+
+    @Test("A further message that an override of a FoundationPort sends to its port is sent to the override: S-NSP-18",
+        arguments: [false, true], [false, true])
+    func furtherMessages(isFirstNumbered: Bool, isFurtherNumbered: Bool) {
+        func send(_ port: Port, _ isNumbered: Bool) -> Bool {
+            let now = Date()
+            if isNumbered { return port.send(before: now, msgid: 7, components: nil, from: nil, reserved: 0) }
+            return port.send(before: now, components: nil, from: nil, reserved: 0)
+        }
+        let (plain, numbered) = (LoopbackPort(), NumberedLoopbackPort())
+        for port in [plain, numbered] as [any Loopback] {
+            port.left = 3
+            port.receive = { [unowned port] in if port.left > 0 { port.left -= 1; #expect(send(port, isFurtherNumbered)) } }
+            #expect(send(port, isFirstNumbered))
+            #expect(port.received == 4)
+            port.receive = {}
+        }
     }
 
     @Test("Forms of a FoundationPort that lead to each other, and those of one without overrides, end in its queue: S-NSP-18")

@@ -10,15 +10,22 @@ internal import Synchronization
 package enum GuestLoop {
     private final class Listener: Sendable {
         let call: @Sendable (RunLoop.Mode) -> Void
-        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void) { self.call = call }
+        let isHere: @Sendable () -> Bool
+        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void, _ isHere: @escaping @Sendable () -> Bool) {
+            self.call = call
+            self.isHere = isHere
+        }
     }
 
     private static let listener = AtomicLazyReference<Listener>()
 
-    /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays.
-    package static func tell(_ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
-        _ = listener.storeIfNil(Listener(function))
+    /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays. The other
+    /// one says whether the calling thread has a guest.
+    package static func tell(isHere: @escaping @Sendable () -> Bool, _ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
+        _ = listener.storeIfNil(Listener(function, isHere))
     }
+
+    static var isHere: Bool { listener.load()?.isHere() ?? false }
 
     static func beforeRun(in mode: RunLoop.Mode) { listener.load()?.call(mode) }
 

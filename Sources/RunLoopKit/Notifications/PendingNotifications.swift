@@ -57,6 +57,8 @@ package final class PendingNotifications<Note> {
     private var observers: [RunLoop.Observer] = []
     /// How many of them are posting.
     private var posting = 0
+    /// How many notifications were posted.
+    private var posted = 0
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
@@ -188,13 +190,15 @@ package final class PendingNotifications<Note> {
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
+        let before = posted
         postRound(.asap, permitted)
         guard activity == .beforeWaiting else { return }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
         if isUrgent() { return loop.wakeUp() }
         postRound(.whenIdle, permitted)
-        if isUrgent() { loop.wakeUp() }
+        // Observers may have given something to a guest, whose last pass before the wait came before this.
+        if isUrgent() || posted != before && GuestLoop.isHere { loop.wakeUp() }
     }
 
     /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the
@@ -202,10 +206,13 @@ package final class PendingNotifications<Note> {
     private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode]) {
         let round = modes.compactMap { groups[Group(style: style, mode: $0)] }.flatMap(\.values).sorted { $0.sequence < $1.sequence }
         for entry in round where take(entry) {
+            posted &+= 1
             posting += 1
             if observers.count == posting { addObserver() }
             post(entry.note)
             posting -= 1
+            // One more for the next posting; those of deeper ones would cost each pass a call.
+            while observers.count > posting + 2 { observers.removeLast().invalidate() }
         }
     }
 }

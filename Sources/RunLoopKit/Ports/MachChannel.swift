@@ -207,7 +207,8 @@ final class MachChannel: @unchecked Sendable {
     private func dropKept() {
         let dropped = takeKept()
         for kept in dropped.values where kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
-        Dropped.drop(consume dropped)
+        // All of it before this returns, also in a deinitializer of the program's that is called for what another port has let go of.
+        Dropped.drop(consume dropped, isComplete: true)
     }
 
     /// What goes may hold the last reference of other ports: it goes after the lock.
@@ -225,14 +226,15 @@ final class MachChannel: @unchecked Sendable {
         private var messages: [[Key: KeptMessage]] = []
         static let ofThread = ThreadKey<Dropped>()
 
-        static func drop(_ messages: consuming [Key: KeptMessage]) {
+        static func drop(_ messages: consuming [Key: KeptMessage], isComplete: Bool = false) {
             if messages.isEmpty { return }
-            if let outer = ofThread.get() { return outer.messages.append(consume messages) }
+            let outer = ofThread.get()
+            if let outer, !isComplete { return outer.messages.append(consume messages) }
             let outermost = Dropped()
             outermost.messages.append(consume messages)
             ofThread.set(outermost)
             while outermost.messages.popLast() != nil {}
-            ofThread.set(nil)
+            ofThread.set(outer)
         }
     }
 

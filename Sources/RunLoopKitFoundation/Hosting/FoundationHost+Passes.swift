@@ -61,6 +61,7 @@ extension FoundationHost {
         if observers.count == callingOut { addObserver() }
         body()
         callingOut -= 1
+        while observers.count > callingOut + 2 { observers.removeLast().invalidate() }
     }
 
     /// One pass of Foundation's loop, with a wait that ends at once.

@@ -103,7 +103,7 @@ final class FoundationHost: @unchecked Sendable {
         // Shows whether this Foundation can be hosted.
         guard passEnd.begin(), hosted(.default) != nil else { return false }
         if observers.isEmpty {
-            GuestLoop.tell { mode in FoundationHost.current(orMake: false)?.beforeRun(in: mode) }
+            GuestLoop.tell(isHere: { FoundationHost.current(orMake: false) != nil }) { mode in FoundationHost.current(orMake: false)?.beforeRun(in: mode) }
             addObserver()
             addFoundationObserver()
         }
@@ -128,7 +128,8 @@ final class FoundationHost: @unchecked Sendable {
     func addObserver() {
         let index = observers.count
         let made = RunLoop.Observer(
-            activities: [.entry, .beforeTimers, .beforeWaiting, .exit], order: .max
+            // Before those of notification queues: what theirs enqueue in the pass that is made here is posted before the wait, and at the exit.
+            activities: [.entry, .beforeTimers, .beforeWaiting, .exit], order: .max - 1
         ) { [weak self] _, stage in
             guard let self, self.mayGoOn(), index == self.callingOut else { return }
             self.stage(stage)
