@@ -261,7 +261,8 @@ RL_EXPORT void RLSetSpinLimit(RLRunLoopRef RL_NULLABLE rl, RLTimeInterval second
  *
  * A pass performs at most count signalled sources and count requests, and at each of its three
  * points at most count queued functions. The rest has its turn in the next pass, in its order, and
- * the loop does not sleep before that pass.
+ * the loop does not sleep before that pass. A run in a callback goes on with what that callback's step has
+ * left: functions that all run the loop in the mode are called inside each other, one in count of them.
  * rl: any loop. mode: it is made if it does not exist; kRLCommonModes stands for the modes that are
  *     common now. NULL for one of them does nothing.
  * count: 0 and less: any number, which is the initial state.
