@@ -6,33 +6,18 @@
 /// Mach-like port.
 ///
 /// Without an override each of the two forms calls the other, which may have one, and queues the message when it is called from there. So an override
-/// of one form is called once for each message, and may call `super` to queue it. (All that
-/// an override of the plain form queues so, while it is called for a message with a number, has that number.) Where both are overridden, `super` calls the other one's override, as
-/// Foundation's form with a number does.
+/// of one form is called once for each message, and may call the same form of `super` to queue it. (All that an override of the plain form queues so
+/// while it is called for a message with a number has that number.) Where both are overridden, `super` calls the other one's override, as Foundation's form
+/// with a number does. An override that passes its message to the other form of its own port is called for it again, without an end.
 ///
 /// - Threads: all members may be used from any thread.
 /// - Foundation: `Port`.
 open class FoundationPort: Port, @unchecked Sendable {
     private enum Form { case plain, numbered }
 
-    /// What a form was called with, but for the number.
-    private struct Call: Equatable {
-        var port: ObjectIdentifier
-        var limitDate: Date
-        var components: ObjectIdentifier?
-        var receivePort: ObjectIdentifier?
-
-        init(_ port: Port, _ limitDate: Date, _ components: NSMutableArray?, _ receivePort: Port?) {
-            self.port = ObjectIdentifier(port)
-            self.limitDate = limitDate
-            self.components = components.map(ObjectIdentifier.init)
-            self.receivePort = receivePort.map(ObjectIdentifier.init)
-        }
-    }
-
     /// What a thread's innermost call of one form, without an override, has given to the other.
     private final class Given {
-        var call: Call?
+        var port: ObjectIdentifier?
         var form = Form.plain
         var msgID = 0
     }
@@ -41,21 +26,18 @@ open class FoundationPort: Port, @unchecked Sendable {
 
     static func prepare() { _ = given }
 
-    /// What the form without an override does: nil, to call the other one, or the number with which the message is queued.
-    ///
-    /// The other form has called this one if the mark is the other's. If it is this one's own the other has an override, which sends a further message, or
-    /// the same one back.
-    private func number(of call: Call, _ msgID: Int, in form: Form) -> Int? {
-        guard let given = FoundationPort.given.known, given.call?.port == call.port else { return nil }
-        if given.form == form { return given.call == call ? msgID : nil }
-        return form == .plain ? given.msgID : msgID
+    /// The number of the message with which a form of this port has called the other one, and has not returned; nil if it has not. A form that
+    /// meets its own mark knows that the other one has an override, which sends a further message.
+    private func number(givenBy form: Form) -> Int? {
+        guard let given = FoundationPort.given.known, given.port == ObjectIdentifier(self), given.form == form else { return nil }
+        return given.msgID
     }
 
-    private func giving(_ call: Call, _ msgID: Int, by form: Form, to other: () -> Bool) -> Bool {
+    private func giving(_ msgID: Int, by form: Form, to other: () -> Bool) -> Bool {
         let given = FoundationPort.given.value { Given() }
-        let outer = (given.call, given.form, given.msgID)
-        (given.call, given.form, given.msgID) = (call, form, msgID)
-        defer { (given.call, given.form, given.msgID) = outer }
+        let outer = (given.port, given.form, given.msgID)
+        (given.port, given.form, given.msgID) = (ObjectIdentifier(self), form, msgID)
+        defer { (given.port, given.form, given.msgID) = outer }
         return other()
     }
 
@@ -75,9 +57,8 @@ open class FoundationPort: Port, @unchecked Sendable {
     open func send(
         before limitDate: Date, components: NSMutableArray?, from receivePort: Port?, reserved headerSpaceReserved: Int
     ) -> Bool {
-        let call = Call(self, limitDate, components, receivePort)
-        if let msgID = number(of: call, 0, in: .plain) { return queue(msgID, before: limitDate, components, from: receivePort) }
-        return giving(call, 0, by: .plain) {
+        if let msgID = number(givenBy: .numbered) { return queue(msgID, before: limitDate, components, from: receivePort) }
+        return giving(0, by: .plain) {
             send(before: limitDate, msgid: 0, components: components, from: receivePort, reserved: headerSpaceReserved)
         }
     }
@@ -96,9 +77,8 @@ open class FoundationPort: Port, @unchecked Sendable {
         before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
-        let call = Call(self, limitDate, components, receivePort)
-        if let msgID = number(of: call, msgID, in: .numbered) { return queue(msgID, before: limitDate, components, from: receivePort) }
-        return giving(call, msgID, by: .numbered) {
+        if number(givenBy: .plain) != nil { return queue(msgID, before: limitDate, components, from: receivePort) }
+        return giving(msgID, by: .numbered) {
             send(before: limitDate, components: components, from: receivePort, reserved: headerSpaceReserved)
         }
     }

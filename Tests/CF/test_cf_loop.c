@@ -518,6 +518,42 @@ RL_TEST(a_cancel_that_ends_its_thread_keeps_nothing, "S-LOOP-19 S-CF-16", "The s
     ck_assert_uint_lt(mallinfo2().uordblks, before + 32 * 1000);
 }
 
+static CFStringRef wideMode;
+static void endInTimer(CFRunLoopTimerRef timer, void *info) { (void)timer, (void)info, pthread_exit(NULL); }
+static void *endInRun(void *unused) {
+    CFRunLoopTimerRef timer = CFRunLoopTimerCreate(NULL, 0, 0, 0, 0, endInTimer, NULL);
+    CFRunLoopAddTimer(CFRunLoopGetCurrent(), timer, wideMode);
+    CFRelease(timer);
+    CFRunLoopRunInMode(wideMode, 60, false);
+    return unused;
+}
+static void endInInvalidation(CFMessagePortRef port, void *info) { (void)port, (void)info, pthread_exit(NULL); }
+static void *endInInvalidate(void *port) {
+    CFMessagePortInvalidate(port);
+    return NULL;
+}
+
+RL_TEST(runs_and_invalidations_that_end_threads_keep_nothing, "S-LOOP-19 S-CF-24", "A run, or the invalidation of a port, that ends its thread keeps no name of a mode and no port") {
+    wideMode = CFStringCreateWithCString(NULL, "ein Modus für alle", kCFStringEncodingUTF8);
+    size_t before = 0;
+    for (int threads = 0; threads < 2000; threads++) {
+        if (threads == 1000) before = mallinfo2().uordblks;
+        CFMessagePortRef port = threads % 2 ? CFMessagePortCreateLocal(NULL, NULL, serve, NULL, NULL) : NULL;
+        if (port) {
+            CFRelease(CFMessagePortCreateRunLoopSource(NULL, port, 0));
+            CFMessagePortSetInvalidationCallBack(port, endInInvalidation);
+        }
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, port ? endInInvalidate : endInRun, (void *)port), 0);
+        pthread_join(thread, NULL);
+        if (!port) continue;
+        ck_assert_int_eq(CFGetRetainCount(port), 1);
+        CFRelease(port);
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 32 * 1000);
+    CFRelease(wideMode);
+}
+
 static pthread_barrier_t isLooking, mayReturn;
 static int lookLong(struct dl_phdr_info *info, size_t size, void *unused) {
     (void)info, (void)size, (void)unused;

@@ -43,6 +43,7 @@ public func RLCFMachPortCreate(
         version: 0, info: box, retain: box.retainFunction, release: boxRelease,
         copyDescription: given?.copyDescription == nil ? nil : boxDescribe)
     let port = RLMachPortCreate(callout == nil ? nil : receiveBox, &own, nil)
+    rlcf_set_invalidation(UnsafeRawPointer(port), nil)
     box.settle(port, current: box)
     shouldFreeInfo?.pointee = 0
     return port

@@ -6,6 +6,17 @@ import CRunLoopCF
 private typealias Callout = @convention(c) (OpaquePointer?, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> OpaquePointer?
 private typealias Invalidation = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
 
+private struct Request {
+    var port: OpaquePointer?
+    var id: Int32
+    var bytes: UnsafeRawPointer?
+    var length: Int
+    var sendTimeout: Double
+    var receiveTimeout: Double
+    var reply: UnsafeMutablePointer<OpaquePointer?>?
+    var code: Int32 = 0
+}
+
 private let serveBox: @convention(c) (OpaquePointer, Int32, OpaquePointer, UnsafeMutableRawPointer?) -> OpaquePointer? = {
     port, id, data, info in
     let box = BoxPointer(info: info)
@@ -35,6 +46,8 @@ public func RLCFMessagePortCreateLocal(
     let port = withName(name, "CFMessagePortCreateLocal") { RLMessagePortCreateLocal($0, callout == nil ? nil : serveBox, &own, &free) }
     var kept = RLMessagePortContext()
     RLMessagePortGetContext(port, &kept)
+    // What was set for a port that had this address, and was replaced there by a name of librunloop's.
+    if !free, let port { rlcf_set_invalidation(UnsafeRawPointer(port), nil) }
     box.settle(free ? nil : port, current: kept.info)
     shouldFreeInfo?.pointee = free ? 1 : 0
     return port
@@ -99,12 +112,8 @@ private func invalidation(of port: OpaquePointer) -> OwnInvalidation {
 
 @c @implementation
 public func RLCFMessagePortInvalidate(_ port: OpaquePointer?) {
-    guard let port else { return RLMessagePortInvalidate(nil) }
-    _ = RLRetain(UnsafeRawPointer(port))
-    RLMessagePortInvalidate(port)
     // In the child of `fork`, where ports are invalid, nobody has been told.
-    forget(port)
-    RLRelease(UnsafeRawPointer(port))
+    if let port, !RLMessagePortIsValid(port) { forget(port) } else { RLMessagePortInvalidate(port) }
 }
 
 @c @implementation
@@ -133,11 +142,15 @@ public func RLCFMessagePortSendRequest(
 ) -> Int32 {
     let bytes = data.map { Bytes($0, "CFMessagePortSendRequest") }
     rlcf_attach_main_queue()
-    var code: Int32 = 0
-    withNameOfCall(replyMode, "CFMessagePortSendRequest") {
-        code = RLMessagePortSendRequest(port, id, bytes?.start, bytes?.count ?? 0, sendTimeout, receiveTimeout, $0, reply)
-    }
-    return code
+    var request = Request(
+        port: port, id: id, bytes: bytes?.start, length: bytes?.count ?? 0, sendTimeout: sendTimeout, receiveTimeout: receiveTimeout, reply: reply)
+    callWithName(replyMode, "CFMessagePortSendRequest", { mode, arguments in
+        let request = arguments!.assumingMemoryBound(to: Request.self)
+        let given = request.pointee
+        request.pointee.code = RLMessagePortSendRequest(
+            given.port, given.id, given.bytes, given.length, given.sendTimeout, given.receiveTimeout, mode, given.reply)
+    }, &request)
+    return request.code
 }
 
 @c @implementation
@@ -149,8 +162,8 @@ public func RLCFMessagePortCreateRunLoopSource(_ allocator: OpaquePointer?, _ po
     let set = RLMessagePortGetInvalidationCallBack(port)
     _ = RLRetain(kept)
     let isOwn = areSame(set, own)
-    // One by a name of librunloop's has replaced what was set here, perhaps for a port that had this address.
-    if !isOwn { rlcf_set_invalidation(kept, nil) }
+    // One by a name of librunloop's has replaced what was set here.
+    if !isOwn && set != nil { rlcf_set_invalidation(kept, nil) }
     if rlcf_keep_port(kept, isOwn ? nil : unsafeBitCast(set, to: RLCFInvalidation?.self)) {
         // A port that has become invalid meanwhile calls it at once.
         RLMessagePortSetInvalidationCallBack(port, own)

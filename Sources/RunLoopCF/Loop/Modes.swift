@@ -19,14 +19,27 @@ func copyMode(_ name: UnsafePointer<CChar>) -> OpaquePointer {
     return makeString(name)
 }
 
-/// Calls a closure, in which the thread may end, with a mode's name.
-func withNameOfCall(_ mode: OpaquePointer?, _ function: StaticString, _ body: (UnsafePointer<CChar>?) -> Void) {
+/// Calls a function, in which the thread may end, with a mode's name. So it is no closure, which might be in memory of its own.
+func callWithName(_ mode: OpaquePointer?, _ function: StaticString, _ call: NamedCall, _ arguments: UnsafeMutableRawPointer) {
     let name = Name(mode, function)
-    guard let memory = name.copy else { return body(name.bytes) }
-    withoutActuallyEscaping(body) { body in
-        var body = body
-        rlcf_call_with_name({ name, info in info!.assumingMemoryBound(to: ((UnsafePointer<CChar>?) -> Void).self).pointee(name) }, memory, &body)
-    }
+    if let memory = name.copy { rlcf_call_with_name(call, memory, arguments) } else { call(name.bytes, arguments) }
+}
+
+typealias NamedCall = @convention(c) (UnsafePointer<CChar>?, UnsafeMutableRawPointer?) -> Void
+
+private struct Run {
+    var seconds: Double
+    var returnsAfterSource: Bool
+    var result: Int32 = 0
+}
+
+private struct Membership {
+    var loop: OpaquePointer?
+    var source: OpaquePointer?
+}
+
+private func cast<Arguments>(_ pointer: UnsafeMutableRawPointer?, _ type: Arguments.Type) -> UnsafeMutablePointer<Arguments> {
+    pointer!.assumingMemoryBound(to: type)
 }
 
 @c @implementation
@@ -72,9 +85,12 @@ public func RLCFRunLoopRun() {
 @c @implementation
 public func RLCFRunLoopRunInMode(_ mode: OpaquePointer?, _ seconds: Double, _ returnAfterSourceHandled: UInt8) -> Int32 {
     rlcf_attach_main_queue()
-    var result: Int32 = 0
-    withNameOfCall(mode, "CFRunLoopRunInMode") { result = RLRunInMode($0, seconds, returnAfterSourceHandled != 0).rawValue }
-    return result
+    var run = Run(seconds: seconds, returnsAfterSource: returnAfterSourceHandled != 0)
+    callWithName(mode, "CFRunLoopRunInMode", {
+        let run = cast($1, Run.self)
+        run.pointee.result = RLRunInMode($0, run.pointee.seconds, run.pointee.returnsAfterSource).rawValue
+    }, &run)
+    return run.result
 }
 
 /// A name and its string that stay for good.
@@ -89,12 +105,14 @@ public func RLCFRunLoopContainsSource(_ loop: OpaquePointer?, _ source: OpaquePo
 
 @c @implementation
 public func RLCFRunLoopAddSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    withNameOfCall(mode, "CFRunLoopAddSource") { RLAddSource(loop, source, $0) }
+    var membership = Membership(loop: loop, source: source)
+    callWithName(mode, "CFRunLoopAddSource", { RLAddSource(cast($1, Membership.self).pointee.loop, cast($1, Membership.self).pointee.source, $0) }, &membership)
 }
 
 @c @implementation
 public func RLCFRunLoopRemoveSource(_ loop: OpaquePointer?, _ source: OpaquePointer?, _ mode: OpaquePointer?) {
-    withNameOfCall(mode, "CFRunLoopRemoveSource") { RLRemoveSource(loop, source, $0) }
+    var membership = Membership(loop: loop, source: source)
+    callWithName(mode, "CFRunLoopRemoveSource", { RLRemoveSource(cast($1, Membership.self).pointee.loop, cast($1, Membership.self).pointee.source, $0) }, &membership)
 }
 
 @c @implementation

@@ -75,9 +75,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         ThreadPointer.current?.finish()
         endForeignRuns()
         closeQueues()
-        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, its sources stay in the
-        // dead loop after as many sweeps as POSIX makes for destructors.
-        for _ in 0..<PTHREAD_DESTRUCTOR_ITERATIONS where !removeSources() { break }
+        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7).
+        var sweeps = 0
+        while sweeps < 2000, removeSources(calls: sweeps < 1000) { sweeps += 1 }
         pointee.lock.lockByLeavingOwner()
         // While the thread still counts as alive: the child of a fork during this loop closes the remaining sets.
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
@@ -147,8 +147,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// Removes all sources that it finds. False if there were none.
-    private func removeSources() -> Bool {
+    /// Removes all sources that it finds, and calls their `cancel`. False if there were none.
+    private func removeSources(calls: Bool) -> Bool {
         var found = false
         forEachModeRecord { mode in
             // Once over the table that there is now: a `cancel` may put its source back, or make another.
@@ -165,7 +165,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 source.retain()
                 let hasLeft = removeLocked(link, from: mode)
                 unlock()
-                if let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
+                if calls, let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
                 if hasLeft { finishLeaving(source) }
                 source.release()
             }

@@ -135,6 +135,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.isFirstPass = true
         pointee.isBusy = true
         loop.beginRun(pointee.frame)
+        if loop.manualClock != nil { loop.endRest() }
         loop.notify(.entry, in: mode)
         endCallbacks()
         if !isValid { return end() }

@@ -62,7 +62,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference.
     func goOnRemovingCommon(_ member: SourcePointer) {
-        forEachCommonMode { remove(member, from: $0, asCommon: true) }
+        forEachCommonMode { mode in
+            remove(member, from: mode, asCommon: true)
+            // An equal one that has become the common item was refused where the member still was.
+            lock()
+            let item = findEqualLocked(member) { $0.pointee.commonSources }
+            item?.retain()
+            unlock()
+            guard let item else { return }
+            if add(item, to: mode, asCommon: true) { wakeForNewSource(item) }
+            item.release()
+        }
         lock()
         let left = member.link(in: self).map { leaveLocked($0) } ?? false
         unlock()

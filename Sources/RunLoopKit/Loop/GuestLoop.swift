@@ -10,22 +10,23 @@ internal import Synchronization
 package enum GuestLoop {
     private final class Listener: Sendable {
         let call: @Sendable (RunLoop.Mode) -> Void
-        let isHere: @Sendable () -> Bool
-        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void, _ isHere: @escaping @Sendable () -> Bool) {
+        let serve: @Sendable () -> Void
+        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void, _ serve: @escaping @Sendable () -> Void) {
             self.call = call
-            self.isHere = isHere
+            self.serve = serve
         }
     }
 
     private static let listener = AtomicLazyReference<Listener>()
 
     /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays. The other
-    /// one says whether the calling thread has a guest.
-    package static func tell(isHere: @escaping @Sendable () -> Bool, _ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
-        _ = listener.storeIfNil(Listener(function, isHere))
+    /// one lets the calling thread's guest make one more pass before a wait.
+    package static func tell(serve: @escaping @Sendable () -> Void, _ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
+        _ = listener.storeIfNil(Listener(function, serve))
     }
 
-    static var isHere: Bool { listener.load()?.isHere() ?? false }
+    /// Does nothing on a thread without a guest.
+    static func serve() { listener.load()?.serve() }
 
     static func beforeRun(in mode: RunLoop.Mode) { listener.load()?.call(mode) }
 

@@ -57,6 +57,7 @@ package final class PendingNotifications<Note> {
     private var observers: [RunLoop.Observer] = []
     /// How many of them are posting.
     private var posting = 0
+    private var isServingGuest = false
     /// How many notifications were posted.
     private var posted = 0
     /// In the common modes and in no other: it tells which modes are common, and is never called.
@@ -100,8 +101,8 @@ package final class PendingNotifications<Note> {
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
         // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
-        // own would follow, because a prepare does nothing again until something was dispatched.
-        if isTooLateInPass, let loop, style == .asap || loop.isWaiting { loop.wakeUp() }
+        // own would follow, because a prepare does nothing again until something was dispatched. So it does in a guest's last one before the wait.
+        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || isServingGuest { loop.wakeUp() }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -197,8 +198,13 @@ package final class PendingNotifications<Note> {
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
         if isUrgent() { return loop.wakeUp() }
         postRound(.whenIdle, permitted)
-        // Observers may have given something to a guest, whose last pass before the wait came before this.
-        if isUrgent() || posted != before && GuestLoop.isHere { loop.wakeUp() }
+        // Observers may have given something to a guest, whose last pass before the wait came before this. What it enqueues is for another pass.
+        if posted != before {
+            isServingGuest = true
+            GuestLoop.serve()
+            isServingGuest = false
+        }
+        if isUrgent() { loop.wakeUp() }
     }
 
     /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the

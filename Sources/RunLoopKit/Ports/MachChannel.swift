@@ -207,8 +207,7 @@ final class MachChannel: @unchecked Sendable {
     private func dropKept() {
         let dropped = takeKept()
         for kept in dropped.values where kept.isKeeper { keepers.subtract(1, ordering: .sequentiallyConsistent) }
-        // All of it before this returns, also in a deinitializer of the program's that is called for what another port has let go of.
-        Dropped.drop(consume dropped, isComplete: true)
+        Dropped.drop(consume dropped)
     }
 
     /// What goes may hold the last reference of other ports: it goes after the lock.
@@ -226,15 +225,14 @@ final class MachChannel: @unchecked Sendable {
         private var messages: [[Key: KeptMessage]] = []
         static let ofThread = ThreadKey<Dropped>()
 
-        static func drop(_ messages: consuming [Key: KeptMessage], isComplete: Bool = false) {
+        static func drop(_ messages: consuming [Key: KeptMessage]) {
             if messages.isEmpty { return }
-            let outer = ofThread.get()
-            if let outer, !isComplete { return outer.messages.append(consume messages) }
+            if let outer = ofThread.get() { return outer.messages.append(consume messages) }
             let outermost = Dropped()
             outermost.messages.append(consume messages)
             ofThread.set(outermost)
             while outermost.messages.popLast() != nil {}
-            ofThread.set(outer)
+            ofThread.set(nil)
         }
     }
 

@@ -49,6 +49,13 @@ extension FoundationHost {
         }
     }
 
+    /// What was posted for the idle loop may have given something to Foundation's.
+    func serveOnceMore() {
+        guard mayGoOn(), let run = runs.last, let mode = run.mode, !run.isEnding else { return }
+        callOut { makePass(mode) }
+        attach(mode)
+    }
+
     /// Lets the innermost run decide at the end of its pass, without a wait, whether to end, if nothing is left in the mode.
     private func endIfEmpty(_ mode: HostedMode) {
         let isEnding = isEmpty(mode)
