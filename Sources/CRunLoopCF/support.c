@@ -270,8 +270,8 @@ void rlcf_set_invalidation(const void *port, RLCFInvalidation callout) {
     PortNote *note = callout ? makeNote(port, "CFMessagePortSetInvalidationCallBack") : findNote(port);
     if (note) {
         note->callout = callout;
-        /* It has replaced the program's. */
-        if (callout) note->former = NULL;
+        /* It has replaced the program's, or taken it away. */
+        note->former = NULL;
         dropIfEmpty(note);
     }
     pthread_mutex_unlock(&notesLock);

@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -270,4 +271,40 @@ RL_TEST(what_a_limit_leaves_on_a_list_is_performed_by_nested_runs, "S-LIM-6 S-BL
         while (performed_of_mode < 4) RLRunInMode("m", 0, false);
         expect_trace("f1 f3 f4 f2");
     }
+}
+
+static void trace_order(void *name) { trace("%s", (const char *)name); }
+static void run_other_mode(void *name) {
+    trace("%s", (const char *)name);
+    expect_run("other", 0, false, Finished);
+    trace("back");
+}
+
+RL_TEST(what_waits_for_other_modes_is_not_left_by_a_limit, "S-LIM-6 S-BLK-3 S-BLK-15",
+        "A nested run of another mode sees what waits for it as it would without the limit of the outer round") {
+    RLRunLoopRef loop = RLGetCurrent();
+    keep_alive(loop, kRLDefaultMode);
+    RLSetPassLimit(loop, kRLDefaultMode, 1);
+    RLPerformFunction(loop, kRLDefaultMode, run_other_mode, "a1", NULL);
+    RLPerformFunction(loop, "other", trace_order, "b1", NULL);
+    RLPerformFunction(loop, kRLDefaultMode, trace_order, "a2", NULL);
+    RLPerformFunction(loop, "other", trace_order, "b2", NULL);
+    keep_alive(loop, "third");
+    expect_run("third", 0, false, TimedOut);
+    for (int i = 0; i < 2; i++) expect_run(kRLDefaultMode, 0, false, TimedOut);
+    expect_run("other", 0, false, Finished);
+    expect_trace("a1 back a2 b1 b2");
+}
+
+RL_TEST(functions_of_other_modes_do_not_count, "S-LIM-6", "A pass performs as many functions of its mode as the limit says, however many for other modes lie between them") {
+    RLRunLoopRef loop = RLGetCurrent();
+    keep_alive(loop, kRLDefaultMode);
+    RLSetPassLimit(loop, kRLDefaultMode, 2);
+    RLPerformFunction(loop, kRLDefaultMode, trace_order, "a1", NULL);
+    for (int i = 0; i < 1000; i++) RLPerformFunction(loop, "other", trace_order, "b", NULL);
+    for (int i = 0; i < 2; i++) RLPerformFunction(loop, kRLDefaultMode, trace_order, i == 0 ? "a2" : "a3", NULL);
+    observe(loop, kRLDefaultMode);
+    expect_run(kRLDefaultMode, 0, false, TimedOut);
+    const char *seen = trace_take();
+    ck_assert_msg(strstr(seen, "a1 a2") != NULL, "%s", seen);
 }

@@ -204,7 +204,21 @@ extension TablePointer {
     /// A table of the same content.
     func copy(_ allocator: AllocatorPointer, isMutable: Bool) -> TablePointer? {
         guard let copy = makeTable(header.pointee.type, allocator, pointee.callbacks, isMutable: isMutable) else { return nil }
-        forEach { copy.insert($0, $1) }
+        var index = 0
+        while index < pointee.capacity {
+            let slot = pointee.slots![index]
+            if slot.isUsed {
+                let value = copy.retainedValue(slot.value)
+                // That may have removed the entry, and with it the last reference to the key.
+                let isThere = index < pointee.capacity && pointee.slots![index].isUsed && pointee.slots![index].key == slot.key
+                if isThere {
+                    copy.add(copy.retained(slot.key), value)
+                } else if let release = pointee.callbacks.releaseValue {
+                    release(OpaquePointer(allocator), value)
+                }
+            }
+            index += 1
+        }
         return copy
     }
 }

@@ -101,11 +101,16 @@ public func RLCFMachPortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
     guard let port else { return }
+    let wasValid = RLMachPortIsValid(port)
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
     // Without one librunloop's stays, and finds none to call: another thread may have set one meanwhile.
-    if callout != nil { RLMachPortSetInvalidationCallBack(port, hasBox(port) ? invalidateBox : invalidatePlain) }
-    // An invalid port has called it, or ignored it.
-    if !RLMachPortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
+    if callout != nil {
+        RLMachPortSetInvalidationCallBack(port, hasBox(port) ? invalidateBox : invalidatePlain)
+    } else if let set = RLMachPortGetInvalidationCallBack(port), !areSame(set, invalidateBox), !areSame(set, invalidatePlain) {
+        RLMachPortSetInvalidationCallBack(port, nil)
+    }
+    // One that was invalid has called it, or ignored it; one that becomes so takes it.
+    if !wasValid { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
 @c @implementation

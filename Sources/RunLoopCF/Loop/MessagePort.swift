@@ -128,11 +128,17 @@ public func RLCFMessagePortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
     guard let port else { return }
+    let wasValid = RLMessagePortIsValid(port)
     rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
     // An invalid port calls it at once. Without one librunloop's stays: a port that has a source needs it, and another thread may have
     // set one meanwhile.
-    if callout != nil { RLMessagePortSetInvalidationCallBack(port, invalidation(of: port)) }
-    if !RLMessagePortIsValid(port) { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
+    if callout != nil {
+        RLMessagePortSetInvalidationCallBack(port, invalidation(of: port))
+    } else if let set = RLMessagePortGetInvalidationCallBack(port), !areSame(set, invalidateBox), !areSame(set, invalidatePlain) {
+        RLMessagePortSetInvalidationCallBack(port, nil)
+    }
+    // One that was invalid has called it, or ignored it; one that becomes so takes it.
+    if !wasValid { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
 }
 
 @c @implementation

@@ -114,7 +114,7 @@ struct RunLoop: ~Copyable {
 
     /// While a round of posts is under way, the sequence number at which it ends: what was posted before belongs to that round.
     /// Loop's thread only.
-    var postFloor: UInt64
+    var postFloor: PostFloor
 
     /// Functions that other threads request the loop to perform, and ordered ones (section 21).
     var requests: RequestQueue

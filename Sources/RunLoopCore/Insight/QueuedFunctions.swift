@@ -55,9 +55,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Appends what `hasPosts` finds, without taking it off the queue. Loop's thread.
     private func appendPosts(in mode: ModePointer, to functions: inout QueuedFunctions) {
-        functions.append(mode.pointee.waiting[.posts], from: pointee.postFloor)
+        functions.append(mode.pointee.waiting[.posts], from: pointee.postFloor.own(mode))
         if mode.pointee.isCommon.load(ordering: .relaxed) {
-            functions.append(pointee.commonWaiting[.posts], from: pointee.postFloor)
+            functions.append(pointee.commonWaiting[.posts], from: pointee.postFloor.common)
         }
         for index in 0..<pointee.posts.holes.count {
             if case .post(let post) = pointee.posts.holes[index].content, post.modes.permits(mode) { _ = functions.append(post) }

@@ -95,7 +95,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.refusesRuns.store(false, ordering: .relaxed)
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
-        pointee.postFloor = 0
+        pointee.postFloor = PostFloor()
         while let kind = pointee.calls.innermost { abandonCall(kind) }
         // Until now the rounds needed their chunks.
         pointee.posts.roundEnd = nil
@@ -177,12 +177,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func removeCommonSources() -> Bool {
         var found = false
         var hint = 0
+        var left = Int.max
         while true {
             lock()
-            guard let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
+            // As many as it has now: the release of one may add another.
+            left = Swift.min(left, pointee.commonSources.count)
+            guard left > 0, let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
                 unlock()
                 return found
             }
+            left -= 1
             found = true
             pointee.commonSources.remove(source)
             link.pointee.isCommon = false

@@ -100,7 +100,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.freeingThread = 0
         pointee.asleepOutside = nil
-        pointee.postFloor = 0
+        pointee.postFloor = PostFloor()
         pointee.delayedRequests.removeAll()
         pointee.idleRuns = 0
         attend(.ending, false)

@@ -278,6 +278,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// more.
     @inline(never)
     func callOutProblems(_ look: Look) -> Bool {
+        if manualClock != nil { endRest() }
         // Another loop may have found it at the same time.
         let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
         var isTold = false

@@ -41,13 +41,19 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var end = pointee.posts.end()
         var waiting = WaitingChain()
         let isLimited = mode.stepLimit != .max
+        if isLimited && !pointee.posts.holes.isEmpty { fillHoles(into: nil, in: mode) }
         let left = isLimited ? limitRound(&end, &waiting, in: mode) : nil
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
         let outerEnd = pointee.posts.roundEnd
-        // What a limit leaves on the lists came after all that the round has.
-        pointee.postFloor = left ?? end.sequence
+        pointee.postFloor = PostFloor(end.sequence)
+        if let left {
+            // What a limit leaves on the lists came after all that the round has.
+            pointee.postFloor.mode = mode
+            pointee.postFloor.left = left
+            if mode.pointee.isCommon.load(ordering: .relaxed) { pointee.postFloor.common = left }
+        }
         pointee.posts.roundEnd = end.chunk
         pointee.busyPolling.takenPosts &+= UInt32(truncatingIfNeeded: end.sequence &- start.sequence)
 
@@ -56,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
         }
-        if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
+        if !isLimited && !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
         if pointee.calls[place].pointee.listed.first != nil { performListed(of: place, in: mode) }
         while let chunk = pointee.calls[place].pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
@@ -99,8 +105,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while chain.first != nil { chain.removeFirst().enlist(.posts, in: self) }
     }
 
-    /// Posts whose slots were not ready when a round passed them.
-    private func fillHoles(into round: PostRoundPointer, in mode: ModePointer) {
+    /// Posts whose slots were not ready when a round passed them. Without a round they go to the lists of their modes.
+    private func fillHoles(into round: PostRoundPointer?, in mode: ModePointer) {
         var index = 0
         while index < pointee.posts.holes.count {
             let slot = pointee.posts.holes[index]
@@ -113,6 +119,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             case .post(let post):
                 pointee.posts.holes.remove(at: index)
                 let waiting = WaitingPointer.make(post, sequence: slot.sequence)
+                guard let round else {
+                    waiting.enlist(.posts, in: self)
+                    break
+                }
                 if post.modes.permits(mode) { round.pointee.listed.insert(waiting) } else { round.pointee.kept.append(waiting) }
             }
             slot.addHole(-1)
@@ -153,7 +163,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var left = mode.stepLimit
         let own = mode.pointee.waiting[.posts]
         let common = mode.pointee.isCommon.load(ordering: .relaxed) ? pointee.commonWaiting[.posts] : nil
-        while let first = own.first(from: pointee.postFloor, or: common) {
+        let floor = pointee.postFloor
+        while let first = own.first(from: floor.own(mode), or: common, from: floor.common) {
             if left == 0 {
                 firstLeft = first.pointee.sequence
                 break
@@ -163,7 +174,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             left -= 1
         }
         var position = pointee.posts.cursor
-        while left > 0, PostQueue.advance(&position, to: end) != nil { left -= 1 }
+        while left > 0, let slot = PostQueue.advance(&position, to: end) {
+            switch slot.content {
+            case .post(let post): if post.modes.permits(mode) { left -= 1 }
+            // It may be ready when the round comes to it.
+            case .nothing: left -= 1
+            case .abandoned: break
+            }
+        }
         if position.sequence < end.sequence {
             end = position
             pointee.posts.expectMore()
@@ -176,10 +194,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Takes what waited for this mode, in the order of posting.
     @inline(always)
-    private func takeWaiting(into round: PostRoundPointer, in mode: ModePointer, from floor: UInt64) {
-        let own = mode.pointee.waiting[.posts].takeAll(from: floor)
+    private func takeWaiting(into round: PostRoundPointer, in mode: ModePointer, from floor: PostFloor) {
+        let own = mode.pointee.waiting[.posts].takeAll(from: floor.own(mode))
         let isCommon = mode.pointee.isCommon.load(ordering: .relaxed)
-        let common = isCommon ? pointee.commonWaiting[.posts].takeAll(from: floor) : nil
+        let common = isCommon ? pointee.commonWaiting[.posts].takeAll(from: floor.common) : nil
         round.pointee.listed.append(own, common)
     }
 
@@ -209,9 +227,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func findPost(for mode: ModePointer) -> Bool {
         let floor = pointee.postFloor
-        if let last = mode.pointee.waiting[.posts].pointee.last, last.pointee.waiting.pointee.sequence >= floor { return true }
+        if let last = mode.pointee.waiting[.posts].pointee.last, last.pointee.waiting.pointee.sequence >= floor.own(mode) { return true }
         if mode.pointee.isCommon.load(ordering: .relaxed), let last = pointee.commonWaiting[.posts].pointee.last,
-            last.pointee.waiting.pointee.sequence >= floor
+            last.pointee.waiting.pointee.sequence >= floor.common
         {
             return true
         }
@@ -266,6 +284,20 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             discard(post)
         }
     }
+}
+
+/// From which places in the order on functions are visible: what waited before a round began is not, to rounds in it (S-BLK-15), but for what its
+/// limit has left on the list of its own mode, and on that of the common modes if it is one (S-LIM-6).
+struct PostFloor {
+    /// On the lists of other modes.
+    private var others: UInt64
+    var common: UInt64
+    var mode: ModePointer?
+    var left: UInt64 = 0
+
+    init(_ floor: UInt64 = 0) { (others, common) = (floor, floor) }
+
+    func own(_ mode: ModePointer) -> UInt64 { mode == self.mode ? left : others }
 }
 
 /// One round, and how far it has come.

@@ -11,19 +11,27 @@ package enum GuestLoop {
     private final class Listener: Sendable {
         let call: @Sendable (RunLoop.Mode) -> Void
         let serve: @Sendable () -> Void
-        init(_ call: @escaping @Sendable (RunLoop.Mode) -> Void, _ serve: @escaping @Sendable () -> Void) {
+        let isServing: @Sendable () -> Bool
+        init(
+            _ call: @escaping @Sendable (RunLoop.Mode) -> Void, _ serve: @escaping @Sendable () -> Void, _ isServing: @escaping @Sendable () -> Bool
+        ) {
             self.call = call
             self.serve = serve
+            self.isServing = isServing
         }
     }
 
     private static let listener = AtomicLazyReference<Listener>()
 
-    /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays. The other
-    /// one lets the calling thread's guest make one more pass before a wait.
-    package static func tell(serve: @escaping @Sendable () -> Void, _ function: @escaping @Sendable (RunLoop.Mode) -> Void) {
-        _ = listener.storeIfNil(Listener(function, serve))
+    /// From now on the function is called on each thread before a run of its loop that a Swift function makes; the first one stays. The others
+    /// let the calling thread's guest make one more pass before a wait, and say whether it makes one.
+    package static func tell(
+        serve: @escaping @Sendable () -> Void, isServing: @escaping @Sendable () -> Bool, _ function: @escaping @Sendable (RunLoop.Mode) -> Void
+    ) {
+        _ = listener.storeIfNil(Listener(function, serve, isServing))
     }
+
+    static var isServing: Bool { listener.load()?.isServing() ?? false }
 
     /// Does nothing on a thread without a guest.
     static func serve() { listener.load()?.serve() }

@@ -57,7 +57,6 @@ package final class PendingNotifications<Note> {
     private var observers: [RunLoop.Observer] = []
     /// How many of them are posting.
     private var posting = 0
-    private var isServingGuest = false
     /// How many notifications were posted.
     private var posted = 0
     /// In the common modes and in no other: it tells which modes are common, and is never called.
@@ -101,8 +100,9 @@ package final class PendingNotifications<Note> {
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
         // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
-        // own would follow, because a prepare does nothing again until something was dispatched. So it does in a guest's last one before the wait.
-        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || isServingGuest { loop.wakeUp() }
+        // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
+        // guest's pass before the wait.
+        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || GuestLoop.isServing { loop.wakeUp() }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -193,17 +193,16 @@ package final class PendingNotifications<Note> {
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
         let before = posted
         postRound(.asap, permitted)
-        guard activity == .beforeWaiting else { return }
+        guard activity == .beforeWaiting else {
+            if activity == .beforeTimers && posted != before { GuestLoop.serve() }
+            return
+        }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
         if isUrgent() { return loop.wakeUp() }
         postRound(.whenIdle, permitted)
         // Observers may have given something to a guest, whose last pass before the wait came before this. What it enqueues is for another pass.
-        if posted != before {
-            isServingGuest = true
-            GuestLoop.serve()
-            isServingGuest = false
-        }
+        if posted != before { GuestLoop.serve() }
         if isUrgent() { loop.wakeUp() }
     }
 

@@ -49,9 +49,12 @@ extension FoundationHost {
         }
     }
 
-    /// What was posted for the idle loop may have given something to Foundation's.
+    /// What was posted may have given something to Foundation's.
     func serveOnceMore() {
-        guard mayGoOn(), let run = runs.last, let mode = run.mode, !run.isEnding else { return }
+        guard mayGoOn(), let run = runs.last else { return }
+        // Inside of a wait of Foundation's, which is to make another pass before it.
+        guard let mode = run.mode else { return rlf_wake_up(foundation) }
+        if run.isEnding { return }
         callOut { makePass(mode) }
         attach(mode)
     }

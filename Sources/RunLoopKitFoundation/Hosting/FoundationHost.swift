@@ -103,7 +103,10 @@ final class FoundationHost: @unchecked Sendable {
         // Shows whether this Foundation can be hosted.
         guard passEnd.begin(), hosted(.default) != nil else { return false }
         if observers.isEmpty {
-            GuestLoop.tell(serve: { FoundationHost.current(orMake: false)?.serveOnceMore() }) { mode in FoundationHost.current(orMake: false)?.beforeRun(in: mode) }
+            GuestLoop.tell(
+                serve: { FoundationHost.current(orMake: false)?.serveOnceMore() },
+                isServing: { FoundationHost.current(orMake: false).map { $0.callingOut > 0 } ?? false }
+            ) { mode in FoundationHost.current(orMake: false)?.beforeRun(in: mode) }
             addObserver()
             addFoundationObserver()
         }

@@ -118,7 +118,7 @@ extension UnsafeMutablePointer where Pointee == RequestQueue {
         } else if limit != .max && pointee.kind == .requests {
             // S-LIM-6
             for _ in 0..<limit {
-                guard let first = own.first(from: 0, or: common) else { break }
+                guard let first = own.first(from: 0, or: common, from: 0) else { break }
                 first.unlist()
                 chain.append(first)
             }

@@ -52,21 +52,25 @@ struct WaitingList {
     private(set) var last: WaitingPlacePointer?
     /// The one that was inserted last: the next one usually belongs behind it.
     private var newest: WaitingPlacePointer?
-    /// The last one that came before `floor`, which is that of the last search for one from a floor on.
-    private var lastBelow: WaitingPlacePointer?
-    private var floor: UInt64 = 0
+    /// Where searches for floors have ended, the last one first: the floors of rounds in each other take turns.
+    private var boundaries = (Boundary(), Boundary(), Boundary(), Boundary())
+    private var boundaryCount = 0
+
+    /// The last place that came before a floor.
+    private struct Boundary {
+        var floor: UInt64 = 0
+        var lastBelow: WaitingPlacePointer?
+    }
 
     var isEmpty: Bool { last == nil }
 
     /// Nearly always at the end. What a round kept while rounds nested in it kept what came later belongs before that: the place
-    /// of the first is searched for from the end, past what nested rounds kept, and those that follow are put behind it.
+    /// of the first is searched for from what came last to the list, which is what the next round in it kept, and those that follow are put behind it.
     @inline(never)
     mutating func insert(_ place: WaitingPlacePointer) {
         let sequence = place.pointee.waiting.pointee.sequence
         var before = last
-        if let newest, newest.pointee.waiting.pointee.sequence <= sequence,
-            newest.pointee.next.map({ $0.pointee.waiting.pointee.sequence > sequence }) ?? true
-        {
+        if let newest, newest.pointee.waiting.pointee.sequence > sequence || newest.pointee.next.map({ $0.pointee.waiting.pointee.sequence > sequence }) ?? true {
             before = newest
         }
         while let current = before, current.pointee.waiting.pointee.sequence > sequence { before = current.pointee.previous }
@@ -80,7 +84,19 @@ struct WaitingList {
 
     /// A place that came to the list.
     private mutating func noteIfLastBelow(_ place: WaitingPlacePointer) {
-        if place.pointee.previous == lastBelow && place.pointee.waiting.pointee.sequence < floor { lastBelow = place }
+        if boundaryCount == 0 { return }
+        forEachBoundary {
+            if place.pointee.previous == $0.pointee.lastBelow && place.pointee.waiting.pointee.sequence < $0.pointee.floor { $0.pointee.lastBelow = place }
+        }
+    }
+
+    @inline(never)
+    private mutating func forEachBoundary(_ body: (UnsafeMutablePointer<Boundary>) -> Void) {
+        for index in 0..<boundaryCount { body(boundary(index)) }
+    }
+
+    private mutating func boundary(_ index: Int) -> UnsafeMutablePointer<Boundary> {
+        withUnsafeMutablePointer(to: &boundaries) { UnsafeMutableRawPointer($0).assumingMemoryBound(to: Boundary.self) + index }
     }
 
     private(set) var first: WaitingPlacePointer?
@@ -97,7 +113,9 @@ struct WaitingList {
     @inline(never)
     mutating func remove(_ place: WaitingPlacePointer) {
         if newest == place { newest = place.pointee.previous }
-        if lastBelow == place { lastBelow = place.pointee.previous }
+        if boundaryCount > 0 {
+            forEachBoundary { if $0.pointee.lastBelow == place { $0.pointee.lastBelow = place.pointee.previous } }
+        }
         if let previous = place.pointee.previous { previous.pointee.next = place.pointee.next } else { first = place.pointee.next }
         if let next = place.pointee.next { next.pointee.previous = place.pointee.previous } else { last = place.pointee.previous }
     }
@@ -137,57 +155,54 @@ extension UnsafeMutablePointer where Pointee == WaitingList {
 }
 
 extension UnsafeMutablePointer where Pointee == WaitingList {
-    /// The first of those that came at `floor` or later, in this list and another one.
-    func first(from floor: UInt64, or other: UnsafeMutablePointer<WaitingList>?) -> WaitingPointer? {
+    /// The first of those that came at a floor or later, in this list and another one.
+    func first(from floor: UInt64, or other: UnsafeMutablePointer<WaitingList>?, from otherFloor: UInt64) -> WaitingPointer? {
         let one = pointee.first(from: floor)
-        guard let other = other?.pointee.first(from: floor) else { return one }
+        guard let other = other?.pointee.first(from: otherFloor) else { return one }
         guard let one else { return other }
         return one.pointee.sequence < other.pointee.sequence ? one : other
     }
 }
 
 extension WaitingList {
-    /// Without a floor no search is needed, and with one only where it is another than the last one.
+    /// Without a floor no search is needed, and with one only where the boundary is not known.
     fileprivate mutating func first(from floor: UInt64) -> WaitingPointer? {
         if floor == 0 { return first?.pointee.waiting }
-        if floor != self.floor { find(floor) }
+        let lastBelow = find(floor)
         return (lastBelow == nil ? first : lastBelow!.pointee.next)?.pointee.waiting
     }
 
-    /// From where the last search ended and from the end of the list that lies in that direction, a step here and one there: the floors of
-    /// rounds in each other take turns, and what lies between two of them may be nearly all there is.
-    private mutating func find(_ floor: UInt64) {
-        var near = lastBelow
-        if floor > self.floor {
-            var far = last
-            while true {
-                guard let current = far, current.pointee.waiting.pointee.sequence >= floor else {
-                    lastBelow = far
-                    break
-                }
-                far = current.pointee.previous
-                guard let next = near == nil ? first : near!.pointee.next, next.pointee.waiting.pointee.sequence < floor else {
-                    lastBelow = near
-                    break
-                }
-                near = next
-            }
-        } else {
-            var far: WaitingPlacePointer?
-            while true {
-                guard let current = near, current.pointee.waiting.pointee.sequence >= floor else {
-                    lastBelow = near
-                    break
-                }
-                near = current.pointee.previous
-                guard let next = far == nil ? first : far!.pointee.next, next.pointee.waiting.pointee.sequence < floor else {
-                    lastBelow = far
-                    break
-                }
-                far = next
-            }
+    @inline(never)
+    private mutating func find(_ floor: UInt64) -> WaitingPlacePointer? {
+        // What is known on both sides.
+        var low = Boundary(floor: 0, lastBelow: nil)
+        var high = Boundary(floor: .max, lastBelow: last)
+        var found = boundaryCount
+        for index in 0..<boundaryCount {
+            let known = boundary(index).pointee
+            if known.floor == floor { found = index }
+            if known.floor <= floor && known.floor >= low.floor { low = known }
+            if known.floor > floor && known.floor < high.floor { high = known }
         }
-        self.floor = floor
+        if low.floor != floor {
+            // From both, a step here and one there: what lies between may be nearly all there is.
+            while true {
+                guard let current = high.lastBelow, current.pointee.waiting.pointee.sequence >= floor else {
+                    low.lastBelow = high.lastBelow
+                    break
+                }
+                high.lastBelow = current.pointee.previous
+                guard let next = low.lastBelow == nil ? first : low.lastBelow!.pointee.next, next.pointee.waiting.pointee.sequence < floor else { break }
+                low.lastBelow = next
+            }
+            low.floor = floor
+            // It takes the place of the one that was used longest ago.
+            boundaryCount = Swift.min(boundaryCount + 1, 4)
+            found = Swift.min(found, 3)
+        }
+        for index in stride(from: found, to: 0, by: -1) { boundary(index).pointee = boundary(index - 1).pointee }
+        boundary(0).pointee = low
+        return low.lastBelow
     }
 }
 
