@@ -96,6 +96,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = PostFloor()
+        // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
+        _ = pointee.defaultMode.pointee.passLimit.compareExchange(expected: -1, desired: 0, ordering: .relaxed)
         while let kind = pointee.calls.innermost { abandonCall(kind) }
         // Until now the rounds needed their chunks.
         pointee.posts.roundEnd = nil

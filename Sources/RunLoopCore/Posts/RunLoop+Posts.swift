@@ -41,8 +41,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var end = pointee.posts.end()
         var waiting = WaitingChain()
         let isLimited = mode.stepLimit != .max
-        if isLimited && !pointee.posts.holes.isEmpty { fillHoles(into: nil, in: mode) }
-        let left = isLimited ? limitRound(&end, &waiting, in: mode) : nil
+        var room = mode.stepLimit
+        let left = isLimited ? limitRound(&end, &waiting, &room, in: mode) : nil
         let place = beginCall(PostRound(position: start, end: end))
         pointee.posts.cursor = end
         let outerFloor = pointee.postFloor
@@ -62,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
         }
-        if !isLimited && !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
+        if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode) }
         if pointee.calls[place].pointee.listed.first != nil { performListed(of: place, in: mode) }
         while let chunk = pointee.calls[place].pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
@@ -74,7 +74,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 index += 1
                 switch slot.content {
                 case .post(let post):
-                    if post.modes.permits(mode) {
+                    if post.modes.permits(mode) && mayPerform(&room) {
                         slot.pointee.perform = doNothing
                         perform(post)
                         pointee.calls[place].pointee.position.index = index
@@ -100,13 +100,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.posts.reclaim()
     }
 
+    /// Whether a limited round may perform one more from its slots: a function that has made the mode a common one may have made more eligible than
+    /// were counted.
+    @inline(always)
+    private func mayPerform(_ room: inout Int) -> Bool {
+        if room == .max { return true }
+        if room == 0 {
+            wakeUp()
+            return false
+        }
+        room -= 1
+        return true
+    }
+
     /// Puts the posts of a chain on the lists of their modes.
     private func enlist(_ chain: inout WaitingChain) {
         while chain.first != nil { chain.removeFirst().enlist(.posts, in: self) }
     }
 
-    /// Posts whose slots were not ready when a round passed them. Without a round they go to the lists of their modes.
-    private func fillHoles(into round: PostRoundPointer?, in mode: ModePointer) {
+    /// Posts whose slots were not ready when a round passed them.
+    private func fillHoles(into round: PostRoundPointer, in mode: ModePointer) {
         var index = 0
         while index < pointee.posts.holes.count {
             let slot = pointee.posts.holes[index]
@@ -119,10 +132,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             case .post(let post):
                 pointee.posts.holes.remove(at: index)
                 let waiting = WaitingPointer.make(post, sequence: slot.sequence)
-                guard let round else {
-                    waiting.enlist(.posts, in: self)
-                    break
-                }
                 if post.modes.permits(mode) { round.pointee.listed.insert(waiting) } else { round.pointee.kept.append(waiting) }
             }
             slot.addHole(-1)
@@ -156,11 +165,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// S-LIM-6: takes at most so many posts, first those that wait on lists. The others are for the next round, for which the loop stays
-    /// awake, and for nested ones, as if they were posted after this one began. Returns the sequence of the first that is left on a list.
+    /// awake, and for nested ones, as if they were posted after this one began. Returns the sequence of the first that is left on a list, and
+    /// leaves in `room` how many may come from slots.
     @inline(never)
-    private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, in mode: ModePointer) -> UInt64? {
+    private func limitRound(_ end: inout PostQueue.Position, _ waiting: inout WaitingChain, _ room: inout Int, in mode: ModePointer) -> UInt64? {
         var firstLeft: UInt64?
-        var left = mode.stepLimit
+        var left = room
         let own = mode.pointee.waiting[.posts]
         let common = mode.pointee.isCommon.load(ordering: .relaxed) ? pointee.commonWaiting[.posts] : nil
         let floor = pointee.postFloor
@@ -173,6 +183,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             waiting.append(first)
             left -= 1
         }
+        room = left
         var position = pointee.posts.cursor
         while left > 0, let slot = PostQueue.advance(&position, to: end) {
             switch slot.content {
@@ -184,7 +195,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         if position.sequence < end.sequence {
             end = position
-            pointee.posts.expectMore()
+            pointee.posts.expectMore(from: end)
         } else if firstLeft == nil {
             return nil
         }

@@ -29,7 +29,9 @@ extension FoundationHost {
             return
         }
         switch stage {
-        case rlf_before_timers: withdraw()
+        case rlf_before_timers:
+            withdraw()
+            foundationRuns[last].runsBefore = nestedRuns
         case rlf_before_waiting: offer(mode)
         case rlf_after_waiting:
             if let foreign, !rlf_is_readable(foreign.descriptor) { withdraw() }
@@ -58,12 +60,12 @@ extension FoundationHost {
         guard let foreign = foreignRun(in: mode) else { return }
         detachAll()
         keep(mode)
-        let runsBefore = nestedRuns
+        let runsBefore = foundationRuns[foundationRuns.count - 1].runsBefore
         foundationCallOut { callForeign { foreign.prepare() } }
         detachAll()
         guard foreign === self.foreign, foreign.isValid else { return rlf_wake_up(foundation) }
         keep(mode)
-        // Theirs has looked at the time before that, and a run in it may have taken the wake-up of its limit.
+        // Theirs has looked at the time before that, and a run in it, or in a block, may have taken the wake-up of its limit.
         if nestedRuns != runsBefore { rlf_wake_up(foundation) }
         if port == nil {
             port = rlf_make_source(

@@ -55,6 +55,8 @@ final class FoundationHost: @unchecked Sendable {
         /// It is a pass that this loop makes.
         var isPass = false
         var ownsForeign = false
+        /// `nestedRuns` at its last BeforeTimers, after which it looks at the time.
+        var runsBefore = 0
     }
     /// The next run of Foundation's is a pass that this loop makes.
     var beginsPass = false

@@ -152,7 +152,7 @@ extension PostQueue {
     var hasNewClaims: Bool { word.load(ordering: .relaxed) != seen }
 
     /// A round has left something beyond its end.
-    func expectMore() { seen = 0 }
+    func expectMore(from end: Position) { seen = end.chunk.map { PostQueue.pack($0, UInt64(end.index)) } ?? 0 }
 
     /// The end of what was posted so far.
     mutating func end() -> Position {
