@@ -297,20 +297,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 }
 
-/// From which places in the order on functions are visible: what waited before a round began is not, to rounds in it (S-BLK-15), but for what its
-/// limit has left on the list of its own mode, and on that of the common modes if it is one (S-LIM-6).
-struct PostFloor {
-    /// On the lists of other modes.
-    private var others: UInt64
-    var common: UInt64
-    var mode: ModePointer?
-    var left: UInt64 = 0
-
-    init(_ floor: UInt64 = 0) { (others, common) = (floor, floor) }
-
-    func own(_ mode: ModePointer) -> UInt64 { mode == self.mode ? left : others }
-}
-
 /// One round, and how far it has come.
 struct PostRound: CallRecord {
     /// The slot that is performed, or looked at next.
