@@ -559,3 +559,28 @@ RL_TEST(an_equal_item_that_comes_during_a_removal, "S-MODE-14 S-MODE-16 S-MODE-1
     RLRelease(source);
     RLRelease(later_item);
 }
+
+static void end_the_thread(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)loop, (void)mode;
+    cancels[(intptr_t)info]++;
+    pthread_exit(NULL);
+}
+static void leave_members(void *unused) {
+    (void)unused;
+    for (intptr_t i = 0; i < 2; i++) {
+        RLSourceContext context = {.info = (void *)i, .cancel = end_the_thread};
+        members[i] = RLSourceCreate(0, &context);
+        cancels[i] = 0;
+        RLAddSource(RLGetCurrent(), members[i], kRLDefaultMode);
+        RLAddSource(RLGetCurrent(), members[i], "also");
+    }
+}
+
+RL_TEST(a_cancel_that_ends_an_ending_thread, "S-LOOP-7 S-LOOP-19", "A cancel at the end of a thread that calls pthread_exit keeps neither its source nor the loop, and all others are called") {
+    thread_join(thread_start(leave_members, NULL));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cancels[i], 2);
+        ck_assert_int_eq((int)RLGetRetainCount(members[i]), 1);
+        RLRelease(members[i]);
+    }
+}

@@ -16,6 +16,7 @@ enum CallKind: UInt8 {
     case message
     case replyWait
     case modeWait
+    case leaving
     /// A callback's bracket of `retain` and `release`.
     case bracket
 

@@ -3,6 +3,14 @@ import CRunLoopLinux
 import CRunLoop
 import Synchronization
 
+/// A `cancel` at the end of the thread, and whether the source has left the loop before it. There is a reference to the source.
+private struct LeavingCall: CallRecord {
+    let source: SourcePointer
+    let hasLeft: Bool
+
+    static var kind: CallKind { .leaving }
+}
+
 /// What happens to a loop when its thread ends.
 extension RunLoop {
     /// The destructor of the thread's key. Its first run only requests another one, so that the loop outlives the destructors
@@ -138,6 +146,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let waiter = pointee.calls.popLast(ReplyWait.self).waiter
             waiter.pointee.port.abandon(waiter)
         case .modeWait: pointee.calls.popLast(ModeWait.self).waiter.abandon()
+        case .leaving: finish(pointee.calls.popLast(LeavingCall.self))
         case .bracket: pointee.calls.popLast(Bracket.self).close()
         }
     }
@@ -167,12 +176,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 source.retain()
                 let hasLeft = removeLocked(link, from: mode)
                 unlock()
+                let place = beginCall(LeavingCall(source: source, hasLeft: hasLeft))
                 if calls, let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
-                if hasLeft { finishLeaving(source) }
-                source.release()
+                finish(endCall(place))
             }
         }
         return removeCommonSources() || found
+    }
+
+    private func finish(_ call: LeavingCall) {
+        if call.hasLeft { finishLeaving(call.source) }
+        call.source.release()
     }
 
     /// Removes the sources that are common items and no longer in a mode.
