@@ -278,9 +278,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// more.
     @inline(never)
     func callOutProblems(_ look: Look) -> Bool {
-        if manualClock != nil { endRest() }
         // Another loop may have found it at the same time.
         let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
+        // The time stands in the client's code. Another look follows, with which the loop rests again.
+        if manualClock != nil && (isLost || look.has(.hasUntold)) { endRest() }
         var isTold = false
         if isLost {
             // A thread that ends in one of the parts leaves the others to the next wait.
