@@ -50,7 +50,7 @@ file(CONFIGURE OUTPUT ${rl_cf_generated}/RLCFExports.h CONTENT "${rl_cf_function
 file(GLOB rl_cf_c CONFIGURE_DEPENDS Sources/CRunLoopCF/*.c)
 add_library(runloop_cf_c OBJECT ${rl_cf_c})
 set_target_properties(runloop_cf_c PROPERTIES C_STANDARD 99 C_EXTENSIONS ON POSITION_INDEPENDENT_CODE ON)
-target_include_directories(runloop_cf_c PRIVATE Sources/CRunLoopCF/include include include/runloop-cf ${rl_cf_generated})
+target_include_directories(runloop_cf_c PRIVATE Sources/CRunLoopCF/include Sources/CLinux/include include include/runloop-cf ${rl_cf_generated})
 target_compile_options(runloop_cf_c PRIVATE -Wall -Wextra -ffunction-sections -fdata-sections $<$<CONFIG:Release>:-Oz>)
 
 file(GLOB_RECURSE rl_cf_swift CONFIGURE_DEPENDS Sources/RunLoopCF/*.swift)

@@ -10,6 +10,7 @@
 #endif
 
 #include "CLinux.h"
+#include "CLinuxGuard.h"
 
 __thread void *rl_thread_loop;
 __thread bool rl_thread_had_loop;
@@ -48,10 +49,19 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
     return true;
 }
 
+struct guarded_call {
+    void (*function)(void *info);
+    void *info;
+};
+
+static void call_out(void *call) {
+    const struct guarded_call *guarded = call;
+    RLCallOutFunction(guarded->function, guarded->info);
+}
+
 void rl_call_guarded(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument) {
-    pthread_cleanup_push(cleanup, argument);
-    RLCallOutFunction(function, info);
-    pthread_cleanup_pop(0);
+    struct guarded_call call = {function, info};
+    rl_guard(call_out, &call, cleanup, argument);
 }
 
 int rl_sys_poll(struct pollfd *entries, nfds_t count, int milliseconds) {

@@ -2,6 +2,7 @@
 /* What only C can do for librunloop-cf: thread-local memory, tables of the C library, blocks, libdispatch. */
 #define _GNU_SOURCE
 #include "CRunLoopCF.h"
+#include "CLinuxGuard.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -311,18 +312,40 @@ bool rlcf_forget_port(const void *port, RLCFInvalidation *former) {
 
 /* MARK: Calls that may end their thread */
 
+typedef struct NamedCall {
+    void (*function)(const char *name, void *info);
+    char *name;
+    void *info;
+} NamedCall;
+
+static void callNamed(void *info) {
+    NamedCall *call = info;
+    call->function(call->name, call->info);
+}
+
 void rlcf_call_with_name(void (*function)(const char *name, void *info), char *name, void *info) {
-    pthread_cleanup_push(free, name);
-    function(name, info);
-    pthread_cleanup_pop(1);
+    NamedCall call = {function, name, info};
+    rl_guard(callNamed, &call, free, name);
+    free(name);
+}
+
+typedef struct ModeCall {
+    void (*function)(void *info, void *loop, const void *mode);
+    void *info, *loop;
+    const void *mode;
+} ModeCall;
+
+static void callWithMode(void *info) {
+    ModeCall *call = info;
+    call->function(call->info, call->loop, call->mode);
 }
 
 static void releaseString(void *string) { CFRelease(string); }
 
 void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mode), void *info, void *loop, const void *mode) {
-    pthread_cleanup_push(releaseString, (void *)mode);
-    function(info, loop, mode);
-    pthread_cleanup_pop(1);
+    ModeCall call = {function, info, loop, mode};
+    rl_guard(callWithMode, &call, releaseString, (void *)mode);
+    CFRelease(mode);
 }
 
 /* MARK: fork */

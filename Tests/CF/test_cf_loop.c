@@ -518,6 +518,29 @@ RL_TEST(a_cancel_that_ends_its_thread_keeps_nothing, "S-LOOP-19 S-CF-16", "The s
     ck_assert_uint_lt(mallinfo2().uordblks, before + 32 * 1000);
 }
 
+static void *leaveSources(void *info) {
+    CFRunLoopSourceRef *sources = info;
+    CFRunLoopSourceContext context = {.cancel = endThread};
+    for (int index = 0; index < 2; index++) {
+        sources[index] = CFRunLoopSourceCreate(NULL, 0, &context);
+        CFRunLoopAddSource(CFRunLoopGetCurrent(), sources[index], CFSTR("one"));
+        CFRunLoopAddSource(CFRunLoopGetCurrent(), sources[index], CFSTR("two"));
+    }
+    CFRunLoopRemoveSource(CFRunLoopGetCurrent(), sources[0], CFSTR("one"));
+    return NULL;
+}
+
+RL_TEST(cancels_may_end_a_thread_again_and_again, "S-LOOP-7 S-LOOP-19", "Each cancel at the end of a thread may end it once more") {
+    CFRunLoopSourceRef sources[2];
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, leaveSources, sources), 0);
+    pthread_join(thread, NULL);
+    for (int index = 0; index < 2; index++) {
+        ck_assert_int_eq(CFGetRetainCount(sources[index]), 1);
+        CFRelease(sources[index]);
+    }
+}
+
 static CFStringRef wideMode;
 static void endInTimer(CFRunLoopTimerRef timer, void *info) { (void)timer, (void)info, pthread_exit(NULL); }
 static void *endInRun(void *unused) {
