@@ -105,7 +105,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.currentMode.store(nil, ordering: .releasing)
         pointee.postFloor = PostFloor()
         // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
-        _ = pointee.defaultMode.pointee.passLimit.compareExchange(expected: -1, desired: 0, ordering: .relaxed)
+        if pointee.defaultMode.pointee.passLimit.load(ordering: .relaxed) < 0 { pointee.defaultMode.pointee.passLimit.store(0, ordering: .relaxed) }
         while let kind = pointee.calls.innermost { abandonCall(kind) }
         // Until now the rounds needed their chunks.
         pointee.posts.roundEnd = nil
