@@ -74,7 +74,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 index += 1
                 switch slot.content {
                 case .post(let post):
-                    if post.modes.permits(mode) && mayPerform(&room) {
+                    if post.modes.permits(mode) && (!isLimited || mayPerform(&room)) {
                         slot.pointee.perform = doNothing
                         perform(post)
                         pointee.calls[place].pointee.position.index = index
@@ -102,9 +102,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Whether a limited round may perform one more from its slots: a function that has made the mode a common one may have made more eligible than
     /// were counted.
-    @inline(always)
+    @inline(never)
     private func mayPerform(_ room: inout Int) -> Bool {
-        if room == .max { return true }
         if room == 0 {
             wakeUp()
             return false
