@@ -449,12 +449,13 @@ static void remove_former(void *unused) {
     (void)unused;
     RLRemoveSource(loop_of_items, former_item, kRLCommonModes);
 }
-static void let_another_remove(void *info, RLRunLoopRef loop, RLMode mode) {
+/* What another thread does, once, while `schedule` or `cancel` is called. */
+static void (*act_of_another)(void *unused);
+static void let_another_act(void *info, RLRunLoopRef loop, RLMode mode) {
     (void)info, (void)loop, (void)mode;
-    static bool is_over;
-    if (is_over) return;
-    is_over = true;
-    thread_join(thread_start(remove_former, NULL));
+    void (*act)(void *unused) = act_of_another;
+    act_of_another = NULL;
+    if (act) thread_join(thread_start(act, NULL));
 }
 
 RL_TEST(an_add_beside_an_equal_item_that_is_removed, "S-MODE-14 S-MODE-16 S-MODE-18",
@@ -462,7 +463,8 @@ RL_TEST(an_add_beside_an_equal_item_that_is_removed, "S-MODE-14 S-MODE-16 S-MODE
     loop_of_items = RLGetCurrent();
     RLSourceContext context = {.equal = all_equal, .hash = same_hash};
     former_item = RLSourceCreate(0, &context);
-    context.schedule = let_another_remove;
+    act_of_another = remove_former;
+    context.schedule = let_another_act;
     RLSourceRef source = RLSourceCreate(0, &context);
     RLAddCommonMode(loop_of_items, "also");
     RLAddSource(loop_of_items, former_item, kRLCommonModes);
@@ -533,20 +535,14 @@ static void add_later_item(void *unused) {
     (void)unused;
     RLAddSource(loop_of_items, later_item, kRLCommonModes);
 }
-static void let_another_add(void *info, RLRunLoopRef loop, RLMode mode) {
-    (void)info, (void)loop, (void)mode;
-    static bool is_over;
-    if (is_over) return;
-    is_over = true;
-    thread_join(thread_start(add_later_item, NULL));
-}
 
 RL_TEST(an_equal_item_that_comes_during_a_removal, "S-MODE-14 S-MODE-16 S-MODE-18",
         "A source that becomes the common item while another thread takes an equal one out of the common modes is in all of these") {
     loop_of_items = RLGetCurrent();
     RLSourceContext context = {.equal = all_equal, .hash = same_hash};
     later_item = RLSourceCreate(0, &context);
-    context.cancel = let_another_add;
+    act_of_another = add_later_item;
+    context.cancel = let_another_act;
     RLSourceRef source = RLSourceCreate(0, &context);
     RLAddCommonMode(loop_of_items, "also");
     RLAddSource(loop_of_items, source, kRLCommonModes);

@@ -112,8 +112,7 @@ struct RunLoop: ~Copyable {
     /// Functions to perform: posted by any thread, taken by the loop's thread.
     var posts: PostQueue
 
-    /// While a round of posts is under way, the sequence number at which it ends: what was posted before belongs to that round.
-    /// Loop's thread only.
+    /// While a round of posts is under way, from where on rounds in it see what waits: the rest belongs to that round. Loop's thread only.
     var postFloor: PostFloor
 
     /// Functions that other threads request the loop to perform, and ordered ones (section 21).
