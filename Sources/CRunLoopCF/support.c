@@ -8,7 +8,6 @@
 #include <link.h>
 #include <locale.h>
 #include <pthread.h>
-#include <search.h>
 #include <sys/syscall.h>
 #include <wctype.h>
 
@@ -211,105 +210,6 @@ static pthread_mutex_t boxesLock = PTHREAD_MUTEX_INITIALIZER;
 void rlcf_lock_boxes(void) { pthread_mutex_lock(&boxesLock); }
 void rlcf_unlock_boxes(void) { pthread_mutex_unlock(&boxesLock); }
 
-/* MARK: What is known of ports */
-
-typedef struct PortNote {
-    const void *port;
-    RLCFInvalidation callout;
-    /* The program's, which librunloop had before this library's took its place. */
-    RLCFInvalidation former;
-    /* It has a reference of this library's. */
-    bool isKept;
-    bool isMessagePort;
-} PortNote;
-
-static pthread_mutex_t notesLock = PTHREAD_MUTEX_INITIALIZER;
-/* A tree of tsearch(3), guarded by notesLock. A port that has a callout here is valid, or about to call it. */
-static void *notes;
-
-static int compareNotes(const void *one, const void *other) {
-    uintptr_t first = (uintptr_t)((const PortNote *)one)->port, second = (uintptr_t)((const PortNote *)other)->port;
-    return (first > second) - (first < second);
-}
-
-static PortNote *findNote(const void *port) {
-    PortNote key = {.port = port};
-    PortNote **found = tfind(&key, &notes, compareNotes);
-    return found ? *found : NULL;
-}
-
-static PortNote *makeNote(const void *port, const char *function) {
-    PortNote *note = findNote(port);
-    if (note) return note;
-    note = calloc(1, sizeof *note);
-    if (note) *note = (PortNote){.port = port, .isMessagePort = rlcf_kind(port) == RLMessagePortGetTypeID()};
-    if (!note || !tsearch(note, &notes, compareNotes)) rlcf_trap(function, "out of memory");
-    return note;
-}
-
-static void dropIfEmpty(PortNote *note) {
-    if (note->callout || note->former || note->isKept) return;
-    tdelete(note, &notes, compareNotes);
-    free(note);
-}
-
-RLCFInvalidation rlcf_take_invalidation(const void *port) {
-    RLCFInvalidation callout = NULL;
-    pthread_mutex_lock(&notesLock);
-    PortNote *note = findNote(port);
-    if (note) {
-        callout = note->callout;
-        note->callout = NULL;
-        dropIfEmpty(note);
-    }
-    pthread_mutex_unlock(&notesLock);
-    return callout;
-}
-
-void rlcf_set_invalidation(const void *port, RLCFInvalidation callout) {
-    pthread_mutex_lock(&notesLock);
-    PortNote *note = callout ? makeNote(port, "CFMessagePortSetInvalidationCallBack") : findNote(port);
-    if (note) {
-        note->callout = callout;
-        /* It has replaced the program's, or taken it away. */
-        note->former = NULL;
-        dropIfEmpty(note);
-    }
-    pthread_mutex_unlock(&notesLock);
-}
-
-RLCFInvalidation rlcf_invalidation(const void *port) {
-    pthread_mutex_lock(&notesLock);
-    PortNote *note = findNote(port);
-    RLCFInvalidation callout = note ? note->callout : NULL;
-    pthread_mutex_unlock(&notesLock);
-    return callout;
-}
-
-bool rlcf_keep_port(const void *port, RLCFInvalidation former) {
-    pthread_mutex_lock(&notesLock);
-    PortNote *note = makeNote(port, "CFMessagePortCreateRunLoopSource");
-    bool isNew = !note->isKept;
-    note->isKept = true;
-    if (isNew) note->former = former;
-    pthread_mutex_unlock(&notesLock);
-    return isNew;
-}
-
-bool rlcf_forget_port(const void *port, RLCFInvalidation *former) {
-    pthread_mutex_lock(&notesLock);
-    PortNote *note = findNote(port);
-    bool wasKept = note && note->isKept;
-    *former = note ? note->former : NULL;
-    if (note) {
-        note->isKept = false;
-        note->former = NULL;
-        dropIfEmpty(note);
-    }
-    pthread_mutex_unlock(&notesLock);
-    return wasKept;
-}
-
 /* MARK: Calls that may end their thread */
 
 typedef struct NamedCall {
@@ -354,27 +254,16 @@ void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mo
 static void holdLocks(void) {
     pthread_mutex_lock(&boxesLock);
     pthread_mutex_lock(&namesLock);
-    pthread_mutex_lock(&notesLock);
 }
 
 static void letLocksGo(void) {
-    pthread_mutex_unlock(&notesLock);
     pthread_mutex_unlock(&namesLock);
     pthread_mutex_unlock(&boxesLock);
-}
-
-/* In the child message ports are invalid, and their callbacks are not called (S-MSG-53): a port that gets the address of one has none. */
-static void forgetCallout(const void *node, VISIT visit, int depth) {
-    (void)depth;
-    if (visit != preorder && visit != leaf) return;
-    PortNote *note = *(PortNote *const *)node;
-    if (note->isMessagePort) note->callout = note->former = NULL;
 }
 
 static void forgetInChild(void) {
     isChild = true;
     thread = UNKNOWN;
-    twalk(notes, forgetCallout);
     letLocksGo();
 }
 

@@ -513,6 +513,46 @@ RL_TEST(delayed_requests_and_deadlines, "S-CLK-3", "Delayed requests, the deadli
     RLRelease(clock_of_loop);
 }
 
+static RLLock lock_of_another = RL_LOCK_INIT;
+static Gate lock_is_taken = GATE_INITIALIZER, lock_is_wanted_no_more = GATE_INITIALIZER, lock_is_free = GATE_INITIALIZER;
+static void own_the_lock(void *unused) {
+    (void)unused;
+    RLLockLock(&lock_of_another);
+    gate_open(&lock_is_taken);
+    gate_wait(&lock_is_wanted_no_more);
+    RLLockUnlock(&lock_of_another);
+    gate_open(&lock_is_free);
+}
+static void move_and_stop(RLTimerRef timer, void *unused) {
+    (void)timer, (void)unused;
+    RLClockAdvance(clock_of_loop, 10);
+    RLStop(RLGetCurrent());
+}
+static void have_it_unlocked(RLTimerRef timer, void *unused) {
+    (void)timer, (void)unused;
+    gate_open(&lock_is_wanted_no_more);
+    gate_wait(&lock_is_free);
+}
+static void add_timer_in(double seconds, RLTimerCallBack function) {
+    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + seconds, 0, 0, 0, function, NULL);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLRelease(timer);
+}
+
+RL_TEST(a_stopped_wait_for_a_lock, "S-SYNC-24 S-CLK-14", "The limit of a wait for a lock goes by the loop's own time also if a run of the wait is stopped while the loop is behind its clock") {
+    use_clock();
+    add_timer_in(1, move_and_stop);
+    add_timer_in(2, have_it_unlocked);
+    Thread *owner = thread_start(own_the_lock, NULL);
+    gate_wait(&lock_is_taken);
+    RLClockSetAutomatic(clock_of_loop, true);
+    ck_assert(RLLockInMode(&lock_of_another, kRLDefaultMode, 5));
+    ck_assert(is(passed(), 2));
+    RLLockUnlock(&lock_of_another);
+    thread_join(owner);
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(tolerance_by_the_clock, "S-CLK-3", "A timer with a tolerance fires between its date and the end of that, at the latest with the next timer") {
     use_clock();
     static Probe patient = {.name = "patient", .action = note_time}, exact = {.name = "exact", .action = note_time};

@@ -88,6 +88,69 @@ RL_TEST(an_action_changes_at_any_instruction_of_the_handler, "S-KEV-3 S-KEV-15",
     ck_assert_int_gt(called, 0);
 }
 
+/* A function that is being posted when a round comes to it */
+
+static RLRunLoopRef posted_to;
+static sem_t stands, may_go_on, is_posted;
+static bool is_performed, other_mode_first;
+static long stop_at;
+static void note_performed(void *unused) {
+    (void)unused;
+    is_performed = true;
+}
+static void stand(void) {
+    sem_post(&stands);
+    while (sem_wait(&may_go_on) != 0) {}
+}
+static void post_elsewhere(void) { RLPerformFunction(posted_to, "elsewhere", note_performed, NULL, NULL); }
+static void post_in_steps(void *unused) {
+    (void)unused;
+    if (!interrupt(post_elsewhere, stop_at, stand)) sem_post(&stands);
+    sem_post(&is_posted);
+}
+static void do_little(void *unused) { (void)unused; }
+static void have_it_posted(void *unused) {
+    (void)unused;
+    sem_post(&may_go_on);
+    sem_wait(&is_posted);
+    if (other_mode_first) {
+        RLPerformFunction(posted_to, "other", do_little, NULL, NULL);
+        RLRunInMode("other", 0, false);
+    }
+    RLRunInMode("elsewhere", 0, false);
+}
+
+RL_TEST(a_round_meets_any_instruction_of_a_post, "S-BLK-15 S-WAKE-8",
+        "A function that is being posted when a round passes it is performed by a nested run of its mode, also if one of another mode came first") {
+    int others[2] = {0, 0};
+    sem_init(&stands, 0, 0);
+    sem_init(&may_go_on, 0, 0);
+    sem_init(&is_posted, 0, 0);
+    posted_to = RLGetCurrent();
+    keep_alive(posted_to, kRLDefaultMode);
+    for (int other = 0; other < 2; other++) {
+        bool has_returned = false;
+        other_mode_first = other;
+        for (stop_at = 1; !has_returned; stop_at++) {
+            is_performed = false;
+            Thread *poster = thread_start(post_in_steps, NULL);
+            sem_wait(&stands);
+            has_returned = sem_trywait(&is_posted) == 0;
+            if (has_returned) sem_post(&is_posted);
+            RLPerformFunction(posted_to, kRLDefaultMode, have_it_posted, NULL, NULL);
+            RLRunInMode(kRLDefaultMode, 0, false);
+            others[other] += !is_performed;
+            RLRunInMode("elsewhere", 0, false);
+            ck_assert(is_performed);
+            thread_join(poster);
+            if (has_returned) sem_trywait(&may_go_on);
+        }
+    }
+    /* Those that were whole before the round, which nested runs do not see. A few instructions more or less change that number. */
+    ck_assert_int_gt(others[0], 0);
+    ck_assert_int_lt(others[1], others[0] + 6);
+}
+
 /* A lock that is waited for in two loops */
 
 static RLLock contended;

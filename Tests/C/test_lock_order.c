@@ -291,3 +291,27 @@ static void fork_in_between(void *unused) {
 RL_TEST(a_child_knows_the_orders, "S-SYNC-27", "The child of fork reports what contradicts an order of its parent") {
     expect_report(report(fork_in_between), a_then_b, b_then_a);
 }
+
+enum { ORDERS = 4096 };
+static RLLock many[ORDERS + 1];
+static void too_many_orders(void *unused) {
+    (void)unused;
+    for (int i = 0; i <= ORDERS; i++) {
+        RLLockLock(&a);
+        RLLockLock(&many[i]);
+        RLLockUnlock(&many[i]);
+        RLLockUnlock(&a);
+    }
+    b_then_c();
+    RLLockOrderForget(many, sizeof many);
+    a_then_b();
+    b_then_a();
+}
+
+RL_TEST(no_room_is_told, "S-SYNC-27", "When there is no room for another order one line says so, and there is room again when others were forgotten") {
+    const char *text = report(too_many_orders);
+    static const char line[] = "RunLoop: lock order: there is no room for more than 4096 orders\n";
+    ck_assert_int_eq(strncmp(text, line, strlen(line)), 0);
+    ck_assert_ptr_null(strstr(text + strlen(line), "no room"));
+    expect_report(text, a_then_b, b_then_a);
+}

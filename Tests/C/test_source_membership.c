@@ -394,8 +394,50 @@ RL_TEST(cancel_puts_its_source_back_at_the_end, "S-LOOP-7 S-LOOP-11", "The threa
     kept_source = RLSourceCreate(0, &context);
     thread_join(thread_start(add_the_kept, NULL));
     ck_assert_int_ge(times_put_back, 2);
-    /* Two modes, and the thousand rounds of S-LOOP-7. */
+    /* Two modes, and the thousand calls for each of S-LOOP-7. */
     ck_assert_int_le(times_put_back, 2000);
+    RLRelease(kept_source);
+}
+
+static void put_back_and_end(void *info, RLRunLoopRef loop, RLMode mode) {
+    put_back(info, loop, mode);
+    pthread_exit(NULL);
+}
+
+RL_TEST(cancel_puts_its_source_back_and_ends_the_thread, "S-LOOP-7 S-LOOP-19",
+        "The thread ends though each cancel of a source adds it again and ends the thread once more") {
+    RLSourceContext context = {.cancel = put_back_and_end};
+    kept_source = RLSourceCreate(0, &context);
+    thread_join(thread_start(add_the_kept, NULL));
+    ck_assert_int_ge(times_put_back, 2);
+    ck_assert_int_le(times_put_back, 2000);
+    RLRelease(kept_source);
+}
+
+static char first_mode[32];
+static void add_again_and_remove_from_one(void *loop) {
+    RLAddSource(loop, kept_source, kRLCommonModes);
+    RLRemoveSource(loop, kept_source, first_mode);
+}
+static void another_adds_again(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info;
+    if (times_put_back++ > 0) return;
+    snprintf(first_mode, sizeof first_mode, "%s", mode);
+    thread_join(thread_start(add_again_and_remove_from_one, loop));
+}
+
+RL_TEST(a_removal_from_one_mode_meets_one_from_the_common_modes, "S-MODE-16 S-MODE-18",
+        "A removal from the common modes puts no source back into a mode from which another thread has removed it meanwhile") {
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceContext context = {.cancel = another_adds_again};
+    kept_source = RLSourceCreate(0, &context);
+    RLAddCommonMode(loop, "also");
+    RLAddSource(loop, kept_source, kRLCommonModes);
+    RLRemoveSource(loop, kept_source, kRLCommonModes);
+    ck_assert(RLContainsSource(loop, kept_source, kRLCommonModes));
+    ck_assert(!RLContainsSource(loop, kept_source, first_mode));
+    ck_assert(RLContainsSource(loop, kept_source, strcmp(first_mode, "also") == 0 ? kRLDefaultMode : "also"));
+    RLSourceInvalidate(kept_source);
     RLRelease(kept_source);
 }
 

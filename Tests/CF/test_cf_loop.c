@@ -146,7 +146,8 @@ RL_TEST(message_ports_exchange_data, "S-CF-20 S-CF-16", "Requests and replies ar
     expect_trace("gone:NULL gone:p release:p");
     CFMessagePortSetInvalidationCallBack(local, invalidated);
     expect_trace("gone:NULL");
-    ck_assert(CFMessagePortGetInvalidationCallBack(local) == NULL);
+    /* The one that it was told by (S-MSG-37). */
+    ck_assert(CFMessagePortGetInvalidationCallBack(local) == invalidated);
     ck_assert_ptr_null(CFMessagePortCreateRemote(NULL, CFSTR("nobody has this name")));
     CFRelease(source), CFRelease(remote), CFRelease(local), CFRelease(name), CFRelease(other);
 }
@@ -310,6 +311,23 @@ RL_TEST(a_child_gives_ports_up, "S-CF-24 S-MSG-53", "In the child of fork, too, 
     CFRelease(port);
 }
 
+static void release_the_context(void *port) {
+    CFMessagePortInvalidate(port);
+    ck_assert_int_eq(releasedInfos, 1);
+}
+RL_TEST(a_child_releases_contexts, "S-MSG-53 S-CF-16", "In the child of fork the first invalidation of a port releases its context") {
+    for (int withSource = 0; withSource < 2; withSource++) {
+        CFMessagePortContext context = {0, &withSource, NULL, releaseInfo, NULL};
+        releasedInfos = 0;
+        CFMessagePortRef port = CFMessagePortCreateLocal(NULL, NULL, serve, &context, NULL);
+        if (withSource) CFRelease(CFMessagePortCreateRunLoopSource(NULL, port, 0));
+        ChildResult result = run_child(release_the_context, (void *)port);
+        ck_assert_msg(result.status == 0, "the child ended with %#x: %s", result.status, result.output);
+        CFMessagePortInvalidate(port);
+        CFRelease(port);
+    }
+}
+
 static int toldOfEnd;
 static void *infoOfEnd;
 static void noteEnd(RLMessagePortRef unused, void *info) { (void)unused, toldOfEnd++, infoOfEnd = info; }
@@ -343,6 +361,102 @@ RL_TEST(ports_of_either_name_tell_of_their_end, "S-CF-1 S-PORT-8 S-MSG-34",
         ck_assert_int_eq(CFGetRetainCount(port), 1);
         RLRelease(port);
     }
+}
+
+RL_TEST(a_callback_by_the_other_name_keeps_no_port, "S-CF-24 S-CF-1",
+        "The reference of a port with a source is given up at the port's end, whichever name has set its invalidation callback since, or taken it away") {
+    for (int how = 0; how < 3; how++) {
+        toldOfEnd = 0;
+        CFMessagePortRef port = CFMessagePortCreateLocal(NULL, NULL, serve, NULL, NULL);
+        CFMessagePortSetInvalidationCallBack(port, (CFMessagePortInvalidationCallBack)noteEnd);
+        CFRelease(CFMessagePortCreateRunLoopSource(NULL, port, 0));
+        if (how > 0) RLMessagePortSetInvalidationCallBack((RLMessagePortRef)port, how == 1 ? noteEnd : NULL);
+        CFMessagePortInvalidate(port);
+        ck_assert_int_eq(toldOfEnd, how < 2);
+        ck_assert_int_eq(CFGetRetainCount(port), 1);
+        CFRelease(port);
+    }
+}
+
+static CFMessagePortRef contested;
+static pthread_barrier_t both;
+static void *invalidate_too(void *rounds) {
+    for (int round = 0; round < *(int *)rounds; round++) {
+        pthread_barrier_wait(&both);
+        CFMessagePortInvalidate(contested);
+        pthread_barrier_wait(&both);
+    }
+    return NULL;
+}
+static void *make_source_too(void *rounds) {
+    for (int round = 0; round < *(int *)rounds; round++) {
+        pthread_barrier_wait(&both);
+        CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, contested, 0);
+        pthread_barrier_wait(&both);
+        CFRelease(source);
+    }
+    return NULL;
+}
+
+RL_TEST(a_port_tells_of_its_end_once, "S-CF-1 S-MSG-34",
+        "The invalidation callback of a port is called once if two threads invalidate the port, or make its source, by the two names") {
+    int rounds = 400;
+    for (int makesSources = 0; makesSources < 2; makesSources++) {
+        pthread_t thread;
+        pthread_barrier_init(&both, NULL, 2);
+        pthread_create(&thread, NULL, makesSources ? make_source_too : invalidate_too, &rounds);
+        for (int round = 0; round < rounds; round++) {
+            char name[64];
+            snprintf(name, sizeof name, "cf.test.once.%d", (int)getpid());
+            toldOfEnd = 0;
+            contested = (CFMessagePortRef)RLMessagePortCreateLocal(name, serveNothing, NULL, NULL);
+            RLMessagePortSetInvalidationCallBack((RLMessagePortRef)contested, noteEnd);
+            CFRunLoopSourceRef source = makesSources ? NULL : CFMessagePortCreateRunLoopSource(NULL, contested, 0);
+            pthread_barrier_wait(&both);
+            if (makesSources) source = CFMessagePortCreateRunLoopSource(NULL, contested, 0);
+            else RLMessagePortInvalidate((RLMessagePortRef)contested);
+            pthread_barrier_wait(&both);
+            if (makesSources) CFMessagePortInvalidate(contested);
+            ck_assert_int_eq(toldOfEnd, 1);
+            CFRelease(source);
+            CFRelease(contested);
+        }
+        pthread_join(thread, NULL);
+        pthread_barrier_destroy(&both);
+    }
+}
+
+static CFStringRef sharedName;
+static void *create_too(void *rounds) {
+    for (int round = 0; round < *(int *)rounds; round++) {
+        pthread_barrier_wait(&both);
+        CFMessagePortRef port = CFMessagePortCreateLocal(NULL, sharedName, serve, NULL, NULL);
+        pthread_barrier_wait(&both);
+        CFRelease(port);
+    }
+    return NULL;
+}
+
+RL_TEST(a_port_that_another_makes_too_keeps_its_callback, "S-MSG-2 S-MSG-37",
+        "Of two threads that make a port of one name one may set an invalidation callback before the other call returns") {
+    int rounds = 400;
+    pthread_t thread;
+    sharedName = port_name("shared");
+    pthread_barrier_init(&both, NULL, 2);
+    pthread_create(&thread, NULL, create_too, &rounds);
+    for (int round = 0; round < rounds; round++) {
+        toldOfEnd = 0;
+        pthread_barrier_wait(&both);
+        CFMessagePortRef port = CFMessagePortCreateLocal(NULL, sharedName, serve, NULL, NULL);
+        CFMessagePortSetInvalidationCallBack(port, (CFMessagePortInvalidationCallBack)noteEnd);
+        pthread_barrier_wait(&both);
+        ck_assert_ptr_nonnull((void *)CFMessagePortGetInvalidationCallBack(port));
+        CFMessagePortInvalidate(port);
+        ck_assert_int_eq(toldOfEnd, 1);
+        CFRelease(port);
+    }
+    pthread_join(thread, NULL);
+    CFRelease(sharedName);
 }
 
 /* Mach ports */
@@ -482,7 +596,7 @@ RL_TEST(invalidation_callbacks_are_one_for_a_port, "S-PORT-10",
         pthread_barrier_wait(&all);
         pthread_barrier_wait(&all);
         CFMachPortInvalidate(shared_port);
-        left += CFMachPortGetInvalidationCallBack(shared_port) != NULL;
+        left += CFMachPortGetInvalidationCallBack(shared_port) != port_gone;
         CFRelease(shared_port);
     }
     for (int setter = 0; setter < SETTERS; setter++) pthread_join(threads[setter], NULL);

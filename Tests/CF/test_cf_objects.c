@@ -2,6 +2,7 @@
 /* Objects of the CoreFoundation interface: what the toolchain's CoreFoundation does not show on Linux. */
 #include "../C/support.h"
 
+#include <malloc.h>
 #include <CoreFoundation/CoreFoundation.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -498,4 +499,49 @@ RL_TEST(constants_are_those_of_their_library, "S-CF-6",
     memcpy(place, CFSTR("dann \303\266\303\266"), 4 + sizeof "dann \303\266\303\266");
     ck_assert(CFStringHasPrefix(constant, CFSTR("dann")));
     ck_assert_int_eq(CFStringGetLength(constant), 7);
+}
+
+RL_TEST(arrays_grow_and_shrink_at_any_place, "S-CF-11", "Values that are inserted and removed at the front, at the end and in between stay in their order") {
+    enum { MOST = 300, STEPS = 20000 };
+    const void *expected[MOST];
+    int count = 0;
+    unsigned random = 1;
+    CFMutableArrayRef array = CFArrayCreateMutable(NULL, 0, NULL);
+    for (uintptr_t step = 1; step <= STEPS; step++) {
+        random = random * 1664525 + 1013904223;
+        int place = random >> 30 == 0 ? 0 : random >> 30 == 1 ? count : (int)((random >> 8) % (unsigned)(count + 1));
+        bool grows = step / 700 % 2 == 0 ? random >> 16 & 7 : !(random >> 16 & 7);
+        if (count == 0 || (grows && count < MOST)) {
+            memmove(expected + place + 1, expected + place, (size_t)(count - place) * sizeof *expected);
+            expected[place] = (const void *)step;
+            CFArrayInsertValueAtIndex(array, place, (const void *)step);
+            count++;
+        } else {
+            if (place == count) place--;
+            memmove(expected + place, expected + place + 1, (size_t)(count - place - 1) * sizeof *expected);
+            CFArrayRemoveValueAtIndex(array, place);
+            count--;
+        }
+        ck_assert_int_eq(CFArrayGetCount(array), count);
+        for (int i = 0; i < count; i++) ck_assert_ptr_eq(CFArrayGetValueAtIndex(array, i), expected[i]);
+    }
+    CFArrayRemoveAllValues(array);
+    CFArrayAppendValue(array, array);
+    ck_assert_int_eq(CFArrayGetCount(array), 1);
+    CFRelease(array);
+}
+
+RL_TEST(tables_forget_what_they_held, "S-THR-9 S-CF-11", "A dictionary that held many entries has the few that are left, and little memory") {
+    enum { MANY = 100000 };
+    CFMutableDictionaryRef table = CFDictionaryCreateMutable(NULL, 0, NULL, NULL);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (uintptr_t key = 1; key <= MANY; key++) CFDictionarySetValue(table, (const void *)(key << 32), (const void *)key);
+    for (uintptr_t key = 4; key <= MANY; key++) CFDictionaryRemoveValue(table, (const void *)(key << 32));
+    ck_assert_uint_lt(mallinfo2().uordblks + mallinfo2().hblkhd, before + 16384);
+    for (uintptr_t key = 1; key <= 4; key++)
+        ck_assert_ptr_eq(CFDictionaryGetValue(table, (const void *)(key << 32)), key < 4 ? (const void *)key : NULL);
+    CFDictionaryRemoveAllValues(table);
+    CFDictionarySetValue(table, table, table);
+    ck_assert_int_eq(CFDictionaryGetCount(table), 1);
+    CFRelease(table);
 }

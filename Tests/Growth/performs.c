@@ -184,6 +184,14 @@ static void delayed_cancel(long n, bool backwards) {
     require(RLIsModeEmpty(kRLDefaultMode), "empty");
 }
 
+/* Infos that are numbers, whose lower bits are all 0. */
+EACH_OF(delayed_cancel_of_numbers) {
+    for (long i = 0; i < n; i++) RLPerformAfterDelay(kRLDefaultMode, 100, NULL, count_call, (void *)((uintptr_t)i << 40), NULL);
+    counted();
+    for (long i = 0; i < n; i++) RLCancelPerformAfterDelay(NULL, count_call, (void *)((uintptr_t)i << 40), NULL);
+    counted_end();
+    require(RLIsModeEmpty(kRLDefaultMode), "empty");
+}
 EACH_OF(delayed_cancel_forwards) { delayed_cancel(n, false); }
 EACH_OF(delayed_cancel_backwards) { delayed_cancel(n, true); }
 

@@ -17,7 +17,8 @@
  * of this is in the library: lock.h includes this header then, and the compiler puts the functions
  * into the program. It is for debugging, since each lock then costs a walk of the stack. Attempts
  * (TryLock, and waits with a time limit) begin no order, because they end by themselves; the locks
- * that they took count as held like the rest.
+ * that they took count as held like the rest. There is room for 4,096 orders, and a line is written
+ * when there is none for another one.
  * Call RLLockOrderForget before memory with a lock is freed and used for another one.
  * RLSynchronized is not watched. Rules: Docs/semantics.md, section 31.
  */
@@ -42,7 +43,7 @@ RL_HEADER_BEGIN
 /* One of these in the program, whichever files have it. */
 #define RL_ORDER_SHARED_ __attribute__((weak, visibility("hidden")))
 
-enum { RL_ORDER_EDGES_ = 4096, RL_ORDER_HELD_ = 32, RL_ORDER_FRAMES_ = 16 };
+enum { RL_ORDER_EDGES_ = 4096, RL_ORDER_LISTS_ = 1024, RL_ORDER_HELD_ = 32, RL_ORDER_FRAMES_ = 16 };
 
 /* `first` was held by a thread that waited for `second`. */
 struct RLLockOrderEdge_ {
@@ -51,14 +52,18 @@ struct RLLockOrderEdge_ {
     int depth;
     bool seen; /* by the search that is under way; that has set the next two, each a number of an edge or -1 */
     int before, waiting;
+    int nextOfFirst, nextOfPair; /* in the two lists that have it: the number of the next edge and 1, or 0 */
 };
 
 /* All edges, guarded by `word`: the number of the process that looks at them, so that the child of
    fork takes over from a thread that it does not have. */
 struct RLLockOrderEdges_ {
     struct RLLockOrderEdge_ edges[RL_ORDER_EDGES_];
+    /* Of lists of edges, by their first lock and by both: the number of the first one and 1, or 0. */
+    int ofFirst[RL_ORDER_LISTS_], ofPair[RL_ORDER_LISTS_];
     int count;
     int word;
+    bool isFull; /* and the line is written */
 };
 RL_ORDER_SHARED_ struct RLLockOrderEdges_ RLLockOrder_;
 
@@ -85,6 +90,27 @@ static inline void RLLockOrderEnter_(void) {
 }
 static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
 
+static inline unsigned RLLockOrderList_(const void *RL_NULLABLE lock) {
+    return (unsigned)((uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15u >> 54);
+}
+static inline unsigned RLLockOrderPairList_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    return (RLLockOrderList_(first) * 31 + RLLockOrderList_(second)) % RL_ORDER_LISTS_;
+}
+static inline void RLLockOrderLink_(int place) {
+    struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[place];
+    int *ofFirst = &RLLockOrder_.ofFirst[RLLockOrderList_(edge->first)];
+    int *ofPair = &RLLockOrder_.ofPair[RLLockOrderPairList_(edge->first, edge->second)];
+    edge->nextOfFirst = *ofFirst;
+    edge->nextOfPair = *ofPair;
+    *ofFirst = *ofPair = place + 1;
+}
+static inline bool RLLockOrderHas_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    int place = RLLockOrder_.ofPair[RLLockOrderPairList_(first, second)];
+    while (place > 0 && (RLLockOrder_.edges[place - 1].first != first || RLLockOrder_.edges[place - 1].second != second))
+        place = RLLockOrder_.edges[place - 1].nextOfPair;
+    return place > 0;
+}
+
 /* Each has a prototype too, for programs that ask for them. */
 
 /* Whether there is a way from one lock to another: the number of its last edge, and how many it has; or -1. The edges that are still to
@@ -93,7 +119,7 @@ RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *
 RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *RL_NULLABLE to, int *RL_NONNULL length) {
     for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrder_.edges[i].seen = false;
     for (int before = -1, waiting = -1;;) {
-        for (int i = 0; i < RLLockOrder_.count; i++) {
+        for (int i = RLLockOrder_.ofFirst[RLLockOrderList_(from)] - 1; i >= 0; i = RLLockOrder_.edges[i].nextOfFirst - 1) {
             struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
             if (edge->first != from || edge->seen) continue;
             edge->seen = true;
@@ -118,29 +144,41 @@ RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NON
                                            struct RLLockOrderEdge_ *RL_NULLABLE copies, int room);
 RL_ORDER_SHARED_ int RLLockOrderEnterEdge_(const struct RLLockOrderEdge_ *RL_NONNULL edge, bool adds,
                                            struct RLLockOrderEdge_ *RL_NULLABLE copies, int room) {
-    int known = 0, length = 0;
+    int length = 0;
     RLLockOrderEnter_();
-    while (known < RLLockOrder_.count &&
-           (RLLockOrder_.edges[known].first != edge->first || RLLockOrder_.edges[known].second != edge->second))
-        known++;
-    if (!adds || (known == RLLockOrder_.count && known < RL_ORDER_EDGES_)) {
+    if (!adds || (RLLockOrder_.count < RL_ORDER_EDGES_ && !RLLockOrderHas_(edge->first, edge->second))) {
         int place = RLLockOrderFind_(edge->second, edge->first, &length);
         for (int i = 0; i < room && place >= 0; i++, place = RLLockOrder_.edges[place].before) copies[i] = RLLockOrder_.edges[place];
-        if (adds) RLLockOrder_.edges[RLLockOrder_.count++] = *edge;
+        if (adds) {
+            RLLockOrder_.edges[RLLockOrder_.count] = *edge;
+            RLLockOrderLink_(RLLockOrder_.count++);
+        }
     }
     RLLockOrderLeave_();
     return length;
 }
 
+static inline void RLLockOrderWrite_(const char *RL_NONNULL line, size_t length) {
+    int cancellation, error = errno;
+    /* Writing is a cancellation point, which no function of a lock is. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+    if (write(2, line, length) < 0) errno = error; /* Nothing else can be done with it. */
+    pthread_setcancelstate(cancellation, NULL);
+    errno = error;
+}
+
 RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second);
 RL_ORDER_SHARED_ bool RLLockOrderIsKnown_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
-    bool known;
+    static const char line[] = "RunLoop: lock order: there is no room for more than 4096 orders\n";
+    bool known, isFull, tells;
     RLLockOrderEnter_();
-    known = RLLockOrder_.count == RL_ORDER_EDGES_; /* No room for another one. */
-    for (int i = 0; i < RLLockOrder_.count && !known; i++)
-        known = RLLockOrder_.edges[i].first == first && RLLockOrder_.edges[i].second == second;
+    known = RLLockOrderHas_(first, second);
+    isFull = !known && RLLockOrder_.count == RL_ORDER_EDGES_;
+    tells = isFull && !RLLockOrder_.isFull;
+    if (tells) RLLockOrder_.isFull = true;
     RLLockOrderLeave_();
-    return known;
+    if (tells) RLLockOrderWrite_(line, sizeof line - 1);
+    return known || isFull;
 }
 
 /* Stacks are walked and written while `word` is not held: that waits for a thread that loads a library, whose constructor may lock. */
@@ -203,6 +241,8 @@ static inline void RLLockOrderForget(const void *RL_NONNULL memory, size_t size)
         bool isThere = (first >= start && first < start + size) || (second >= start && second < start + size);
         if (isThere) RLLockOrder_.edges[i] = RLLockOrder_.edges[--RLLockOrder_.count]; else i++;
     }
+    for (int i = 0; i < RL_ORDER_LISTS_; i++) RLLockOrder_.ofFirst[i] = RLLockOrder_.ofPair[i] = 0;
+    for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrderLink_(i);
     RLLockOrderLeave_();
 }
 

@@ -340,6 +340,13 @@ RL_EXPORT RLSourceRef RL_NULLABLE RLMessagePortCreateRunLoopSource(RLMessagePort
  */
 RL_EXPORT void RLMessagePortSetDispatchQueue(RLMessagePortRef RL_NULLABLE local, void *RL_NULLABLE queue);
 
+/* For librunloop-cf. The port has a reference to itself until it is invalid, or in the child of fork
+   until the first RLMessagePortInvalidate. */
+RL_EXPORT void RLMessagePortKeep_(RLMessagePortRef RL_NULLABLE local);
+/* The info of a context whose release is this function begins with a pointer, which is what
+   invalidation callbacks get. */
+RL_EXPORT void RLSetReleaseOfBoxes_(void (*RL_NULLABLE release)(const void *RL_NULLABLE info));
+
 RL_HEADER_END
 
 #endif

@@ -14,11 +14,19 @@
 static inline void rl_guard(void (*function)(void *info), void *info, void (*cleanup)(void *argument), void *argument) {
 #if defined(__GLIBC__) && !defined(__EXCEPTIONS)
     __pthread_unwind_buf_t frame;
+    /* gcc takes the declared array for as long as that of setjmp(3), of which this call writes the beginning. */
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
     if (__sigsetjmp((struct __jmp_buf_tag *)(void *)frame.__cancel_jmp_buf, 0)) {
         __pthread_unregister_cancel(&frame);
         cleanup(argument);
         __pthread_unwind_next(&frame);
     }
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
     __pthread_register_cancel(&frame);
     function(info);
     __pthread_unregister_cancel(&frame);

@@ -145,17 +145,6 @@ static inline bool rlcf_box_release(long *holds) { return __atomic_sub_fetch(hol
 void rlcf_lock_boxes(void);
 void rlcf_unlock_boxes(void);
 
-/* The functions that are told when ports become invalid, by port. Set with NULL takes one away; take gives it once. */
-typedef void (*RLCFInvalidation)(void *port, void *info);
-void rlcf_set_invalidation(const void *port, RLCFInvalidation callout);
-RLCFInvalidation rlcf_invalidation(const void *port);
-RLCFInvalidation rlcf_take_invalidation(const void *port);
-
-/* The ports of which this library has a reference: whether this one was none of them before, and whether it was one until now. The
- * former function, which librunloop had when the port was kept, is remembered with it. */
-bool rlcf_keep_port(const void *port, RLCFInvalidation former);
-bool rlcf_forget_port(const void *port, RLCFInvalidation *former);
-
 /* Calls a function, and frees the name after that, also if the thread ends in the call. */
 void rlcf_call_with_name(void (*function)(const char *name, void *info), char *name, void *info);
 /* Calls a function of the program's, and releases the string after that, also if the function ends its thread. */

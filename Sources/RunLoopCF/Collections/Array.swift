@@ -8,7 +8,7 @@ struct ArrayRecord: Record {
     /// Values that there is room for from the first one on.
     var capacity: Int
     var values: UnsafeMutablePointer<UnsafeRawPointer?>?
-    /// The memory of the values, which begin later once the first ones were removed.
+    /// The memory of the values, which begin later once the first ones were removed, or others inserted before them.
     var memory: UnsafeMutablePointer<UnsafeRawPointer?>?
     var callbacks: CFArrayCallBacks
 
@@ -16,7 +16,6 @@ struct ArrayRecord: Record {
     static var mismatch: StaticString { "not an array" }
     static func tearDown(_ record: ArrayPointer) {
         record.removeAll()
-        giveBack(record.allocator, record.pointee.memory)
     }
 }
 
@@ -67,6 +66,17 @@ extension ArrayPointer {
         pointee.capacity = capacity
     }
 
+    /// As much room before the values as they take.
+    private func reserveBefore() {
+        let stride = MemoryLayout<UnsafeRawPointer?>.stride
+        let gap = Swift.max(pointee.count, 4)
+        let capacity = Swift.min(pointee.capacity, 2 * pointee.count)
+        let memory = needMemory(allocator, (gap + capacity) * stride).assumingMemoryBound(to: UnsafeRawPointer?.self)
+        memcpy(memory + gap, pointee.values!, pointee.count * stride)
+        giveBack(allocator, pointee.memory)
+        (pointee.memory, pointee.values, pointee.capacity) = (memory, memory + gap, capacity)
+    }
+
     /// Values of another one. Retain may shorten that.
     func append(_ other: ArrayPointer, from start: Int, count: Int) {
         var index = start
@@ -79,6 +89,16 @@ extension ArrayPointer {
     func insert(_ value: UnsafeRawPointer?, at index: Int) {
         let kept = retained(value)
         let index = Swift.min(index, pointee.count)
+        // The shorter part moves.
+        if index < pointee.count - index {
+            if pointee.values == pointee.memory { reserveBefore() }
+            pointee.values! -= 1
+            pointee.capacity += 1
+            pointee.count += 1
+            memmove(pointee.values!, pointee.values! + 1, index * MemoryLayout<UnsafeRawPointer?>.stride)
+            pointee.values![index] = kept
+            return
+        }
         reserve(pointee.count + 1)
         let values = pointee.values!
         memmove(values + index + 1, values + index, (pointee.count - index) * MemoryLayout<UnsafeRawPointer?>.stride)
@@ -109,7 +129,7 @@ extension ArrayPointer {
         // Retain may have shortened the array.
         let begin = Swift.min(range.location, pointee.count)
         let removed = Swift.min(range.length, pointee.count - begin)
-        reserve(pointee.count - removed + count)
+        reserve(Swift.max(pointee.count - removed + count, 1))
         let place = pointee.values! + begin
         memcpy(kept + count, place, removed * stride)
         memmove(place + count, place + removed, (pointee.count - begin - removed) * stride)
@@ -119,7 +139,11 @@ extension ArrayPointer {
         free(kept)
     }
 
-    func removeAll() { while pointee.count > 0 { remove(at: 0) } }
+    func removeAll() {
+        while pointee.count > 0 { remove(at: 0) }
+        giveBack(allocator, pointee.memory)
+        (pointee.memory, pointee.values, pointee.capacity) = (nil, nil, 0)
+    }
 
     func isEqual(_ one: UnsafeRawPointer?, _ two: UnsafeRawPointer?) -> Bool {
         if one == two { return true }

@@ -41,7 +41,6 @@ struct TableRecord: Record {
     static var mismatch: StaticString { "not a dictionary" }
     static func tearDown(_ record: TablePointer) {
         record.removeAll()
-        giveBack(record.allocator, record.pointee.slots)
     }
 }
 
@@ -72,8 +71,12 @@ extension TablePointer {
         pointee.callbacks.hash.map { $0(key) } ?? UInt(bitPattern: key) >> 3 ^ UInt(bitPattern: key) << 7
     }
 
-    /// Where a hash begins to look; neighbours among hashes are no neighbours here.
-    private func start(_ hash: UInt) -> Int { Int(bitPattern: (hash &* 0x9e37_79b9_7f4a_7c15) >> 20) & (pointee.capacity - 1) }
+    /// Where a hash begins to look; neighbours among hashes are no neighbours here. The factor differs with the capacity: what comes in the order of one
+    /// table's places is in no order for another one, whose first part it would fill first.
+    private func start(_ hash: UInt) -> Int {
+        let shift = UInt(pointee.capacity.leadingZeroBitCount + 1)
+        return Int(bitPattern: (hash &* 0x9e37_79b9_7f4a_7c15 &* (2 * shift + 1)) >> shift)
+    }
 
     private func isEqual(_ one: UnsafeRawPointer?, _ two: UnsafeRawPointer?) -> Bool {
         if one == two { return true }
@@ -109,9 +112,9 @@ extension TablePointer {
         pointee.slots![index] = TableSlot(key: key, value: value, hash: hash, isUsed: true)
     }
 
-    private func grow() {
+    private func resize(_ capacity: Int) {
         let (old, oldCapacity) = (pointee.slots, pointee.capacity)
-        pointee.capacity = Swift.max(8, oldCapacity * 2)
+        pointee.capacity = capacity
         let size = pointee.capacity * MemoryLayout<TableSlot>.stride
         let memory = needMemory(allocator, size)
         memset(memory, 0, size)
@@ -141,7 +144,7 @@ extension TablePointer {
         // A function of the client may have added it meanwhile.
         if let slot = slot(key, hash) { return exchange(slot, key: key, value: value) }
         // Three quarters are in use at most, so that every search ends.
-        if (pointee.count + 1) * 4 > pointee.capacity * 3 { grow() }
+        if (pointee.count + 1) * 4 > pointee.capacity * 3 { resize(Swift.max(8, pointee.capacity * 2)) }
         place(key, value, hash)
         pointee.count += 1
     }
@@ -163,7 +166,12 @@ extension TablePointer {
         if let release = pointee.callbacks.release { release(OpaquePointer(allocator), oldKey) }
     }
 
+    /// A table that has become nearly empty gives memory back, for whoever goes through it looks at all of its places.
     func remove(_ slot: UnsafeMutablePointer<TableSlot>) {
+        take(slot) { if pointee.capacity > 64 && pointee.count * 16 < pointee.capacity { resize(pointee.capacity / 4) } }
+    }
+
+    private func take(_ slot: UnsafeMutablePointer<TableSlot>, _ fit: () -> Void) {
         let (key, value) = (slot.pointee.key, slot.pointee.value)
         // What follows without a gap may have been put there because this place was taken.
         var hole = slot - pointee.slots!
@@ -180,16 +188,20 @@ extension TablePointer {
         }
         pointee.slots![hole] = TableSlot(key: nil, value: nil, hash: 0, isUsed: false)
         pointee.count -= 1
+        fit()
         if let release = pointee.callbacks.releaseValue { release(OpaquePointer(allocator), value) }
         if let release = pointee.callbacks.release { release(OpaquePointer(allocator), key) }
     }
 
     func removeAll() {
-        var index = 0
-        while pointee.count > 0 && index < pointee.capacity {
-            if pointee.slots![index].isUsed { remove(pointee.slots! + index) } else { index += 1 }
+        while pointee.count > 0 {
+            var index = 0
+            while pointee.count > 0 && index < pointee.capacity {
+                if pointee.slots![index].isUsed { take(pointee.slots! + index) {} } else { index += 1 }
+            }
         }
-        if pointee.count > 0 { removeAll() }
+        giveBack(allocator, pointee.slots)
+        (pointee.slots, pointee.capacity) = (nil, 0)
     }
 
     /// Calls a closure for each key, by the place in the table.

@@ -9,7 +9,7 @@ typealias DescribeFunction = @convention(c) (UnsafeRawPointer?) -> OpaquePointer
 /// shape. It is the info of the item in librunloop. Each hold of librunloop is a box of its own, since what a client's `retain`
 /// returns may differ each time; without such a function there is one box, and one release.
 struct Box {
-    /// What the client gave, or what its `retain` returned.
+    /// What the client gave, or what its `retain` returned. The first field: librunloop reads it (`RLSetReleaseOfBoxes_`).
     var info: UnsafeMutableRawPointer?
     var retain: RetainFunction?
     var release: ReleaseFunction?

@@ -14,6 +14,7 @@ private func port(_ number: UInt32) -> OpaquePointer? {
 
 private typealias Callout = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, Int, UnsafeMutableRawPointer?) -> Void
 private typealias Invalidation = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
+private typealias OwnInvalidation = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
 
 private let receiveBox: @convention(c) (OpaquePointer, UnsafePointer<RLMachMessage>, UnsafeMutableRawPointer?) -> Void = {
     port, message, info in
@@ -42,8 +43,8 @@ public func RLCFMachPortCreate(
     var own = RLMachPortContext(
         version: 0, info: box, retain: box.retainFunction, release: boxRelease,
         copyDescription: given?.copyDescription == nil ? nil : boxDescribe)
+    RLSetReleaseOfBoxes_(boxRelease)
     let port = RLMachPortCreate(callout == nil ? nil : receiveBox, &own, nil)
-    rlcf_set_invalidation(UnsafeRawPointer(port), nil)
     box.settle(port, current: box)
     shouldFreeInfo?.pointee = 0
     return port
@@ -74,43 +75,16 @@ public func RLCFMachPortGetContext(_ port: OpaquePointer?, _ context: UnsafeMuta
         version: 0, info: plain.info, retain: plain.retain, release: plain.release, copyDescription: plain.describe)
 }
 
-private let invalidateBox: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
-    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info.map { BoxPointer(info: $0).pointee.info } ?? nil)
-}
-
-/// Of a port that was made by a name of librunloop.
-private let invalidatePlain: @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void = { port, info in
-    rlcf_take_invalidation(UnsafeRawPointer(port))?(UnsafeMutableRawPointer(port), info)
-}
-
-private func hasBox(_ port: OpaquePointer) -> Bool {
-    var own = RLMachPortContext()
-    RLMachPortGetContext(port, &own)
-    return areSame(own.release, boxRelease)
-}
-
 @c @implementation
 public func RLCFMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)? {
-    let set = RLMachPortGetInvalidationCallBack(port)
-    guard areSame(set, invalidateBox) || areSame(set, invalidatePlain) else { return unsafeBitCast(set, to: Invalidation?.self) }
-    return unsafeBitCast(rlcf_invalidation(UnsafeRawPointer(port)), to: Invalidation?.self)
+    unsafeBitCast(RLMachPortGetInvalidationCallBack(port), to: Invalidation?.self)
 }
 
 @c @implementation
 public func RLCFMachPortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
-    guard let port else { return }
-    let wasValid = RLMachPortIsValid(port)
-    rlcf_set_invalidation(UnsafeRawPointer(port), unsafeBitCast(callout, to: RLCFInvalidation?.self))
-    // Without one librunloop's stays, and finds none to call: another thread may have set one meanwhile.
-    if callout != nil {
-        RLMachPortSetInvalidationCallBack(port, hasBox(port) ? invalidateBox : invalidatePlain)
-    } else if let set = RLMachPortGetInvalidationCallBack(port), !areSame(set, invalidateBox), !areSame(set, invalidatePlain) {
-        RLMachPortSetInvalidationCallBack(port, nil)
-    }
-    // One that was invalid has called it, or ignored it; one that becomes so takes it.
-    if !wasValid { _ = rlcf_take_invalidation(UnsafeRawPointer(port)) }
+    RLMachPortSetInvalidationCallBack(port, unsafeBitCast(callout, to: OwnInvalidation?.self))
 }
 
 @c @implementation

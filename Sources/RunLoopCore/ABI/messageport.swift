@@ -141,3 +141,13 @@ public func RLMessagePortCreateRunLoopSource(_ local: OpaquePointer?, _ order: I
 public func RLMessagePortSetDispatchQueue(_ local: OpaquePointer?, _ queue: UnsafeMutableRawPointer?) {
     object(local, as: MessagePort.self, "RLMessagePortSetDispatchQueue")?.setDispatchQueue(queue)
 }
+
+@c @implementation
+public func RLMessagePortKeep_(_ local: OpaquePointer?) {
+    object(local, as: MessagePort.self, "RLMessagePortKeep_")?.keep()
+}
+
+@c @implementation
+public func RLSetReleaseOfBoxes_(_ release: (@convention(c) (UnsafeRawPointer?) -> Void)?) {
+    process.pointee.releaseOfBoxes.store(unsafeBitCast(release, to: UInt.self), ordering: .relaxed)
+}

@@ -47,6 +47,8 @@ struct Process: ~Copyable {
     /// Ends sources that lost their kernel objects and logs that; also begins requested sharing and listens to clock changes again. True if there
     /// was anything to do. Called, without a lock, by a loop that finds `lostDescriptor` set. Written when the library is loaded.
     var tellLost: (@convention(c) () -> Bool)?
+    /// `RLSetReleaseOfBoxes_`, as an address. Relaxed: it is set before any context has it.
+    let releaseOfBoxes: Atomic<UInt>
     /// How many forks lie between the process that loaded the library and this one.
     let forkGeneration: Atomic<UInt32>
     /// The process's number, which is that of its initial thread, cached so that the kernel need not be asked. Relaxed: written at load and in

@@ -83,9 +83,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         ThreadPointer.current?.finish()
         endForeignRuns()
         closeQueues()
-        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7).
-        var sweeps = 0
-        while sweeps < 2000, removeSources(calls: sweeps < 1000) { sweeps += 1 }
+        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7), also if
+        // it ends the thread each time, which leads here again.
+        if pointee.mostCancels == 0 { pointee.mostCancels = 1000 * Swift.max(countSources(), 1) }
+        while removeSources() {}
         pointee.lock.lockByLeavingOwner()
         // While the thread still counts as alive: the child of a fork during this loop closes the remaining sets.
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
@@ -158,8 +159,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// Removes all sources that it finds, and calls their `cancel`. False if there were none.
-    private func removeSources(calls: Bool) -> Bool {
+    /// In all modes.
+    private func countSources() -> Int {
+        var count = 0
+        lock()
+        forEachModeRecord { count += $0.pointee.sources.count }
+        unlock()
+        return count
+    }
+
+    /// Removes all sources that it finds, and calls their `cancel` as long as there may be more calls. False if there were none, or after as many
+    /// removals without a call.
+    private func removeSources() -> Bool {
         var found = false
         forEachModeRecord { mode in
             // Once over the table that there is now: a `cancel` may put its source back, or make another.
@@ -168,11 +179,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             while true {
                 lock()
                 if slot == 0 { end = mode.pointee.sources.capacity }
-                guard slot < end, let source = mode.pointee.sources.next(from: &slot), let link = source.link(in: self) else {
+                guard slot < end, pointee.removals < 2 * pointee.mostCancels, let source = mode.pointee.sources.next(from: &slot),
+                    let link = source.link(in: self)
+                else {
                     unlock()
                     break
                 }
                 found = true
+                let calls = pointee.removals < pointee.mostCancels
+                pointee.removals += 1
                 source.retain()
                 let hasLeft = removeLocked(link, from: mode)
                 unlock()
@@ -198,12 +213,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             lock()
             // As many as it has now: the release of one may add another.
             left = Swift.min(left, pointee.commonSources.count)
-            guard left > 0, let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
+            guard left > 0, pointee.removals < 2 * pointee.mostCancels, let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
                 unlock()
                 return found
             }
             left -= 1
             found = true
+            pointee.removals += 1
             pointee.commonSources.remove(source)
             link.pointee.isCommon = false
             let left = leaveLocked(link)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+import Synchronization
+
 /// The client's pointer and the functions that manage it, as timers and observers store them.
 struct ClientContext {
     var info: UnsafeMutableRawPointer?
@@ -13,6 +15,12 @@ struct ClientContext {
 
     func releaseInfo() {
         if let release { callOutRelease(release, info) }
+    }
+
+    /// What the client gave, which an info of librunloop-cf begins with.
+    var infoOfClient: UnsafeMutableRawPointer? {
+        guard let release, let info, unsafeBitCast(release, to: UInt.self) == process.pointee.releaseOfBoxes.load(ordering: .relaxed) else { return info }
+        return info.load(as: UnsafeMutableRawPointer?.self)
     }
 }
 

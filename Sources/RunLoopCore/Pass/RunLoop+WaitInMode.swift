@@ -63,10 +63,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Runs the mode until `told` is set, an instant of the loop's clock, or a stop. False if the instant came first; for a lock, whose wait another run
     /// goes on with, also if it came with the stop.
     fileprivate func run(until deadline: Int64, for record: ModeWaiterPointer) -> Bool {
-        let result = run(in: record.pointee.mode, seconds: deadline > time ? .infinity : 0, until: deadline, returnsAfterSource: false)
+        let begin = time
+        let result = run(in: record.pointee.mode, seconds: deadline > begin ? .infinity : 0, until: deadline, returnsAfterSource: false)
         if record.isTold { return true }
-        // The second: a mark that came later than the word that it belongs to, which the thread has seen by then.
-        if result == .stopped || result == .handledSource { return record.pointee.condition != nil || watchTime < deadline }
+        // The second: a mark that came later than the word that it belongs to, which the thread has seen by then. Runs that are all stopped before
+        // they come on come to their end by the clock.
+        if result == .stopped || result == .handledSource {
+            return record.pointee.condition != nil || (time != begin ? time : watchTime) < deadline
+        }
         if result != .finished { return false }
         // The loop does not run any more: its thread ends. A clock that the program moves wakes only running loops, so the thread reads
         // it periodically.

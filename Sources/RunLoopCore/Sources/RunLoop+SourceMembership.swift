@@ -63,14 +63,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference.
     func goOnRemovingCommon(_ member: SourcePointer) {
         forEachCommonMode { mode in
-            remove(member, from: mode, asCommon: true)
-            // An equal one that has become the common item was refused where the member still was.
+            // An equal one that has become the common item was refused where the member still was, and only there.
+            guard remove(member, from: mode, asCommon: true) else { return }
             lock()
             let item = findEqualLocked(member) { $0.pointee.commonSources }
             item?.retain()
             unlock()
             guard let item else { return }
-            if add(item, to: mode, asCommon: true) { wakeForNewSource(item) }
+            // The Add that has made this one a common item again joins the modes itself.
+            if item != member && add(item, to: mode, asCommon: true) { wakeForNewSource(item) }
             item.release()
         }
         lock()
@@ -134,14 +135,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 
-    /// Removes the member that is the source or equal to it from one mode and calls `cancel` (S-SRC-8).
-    func remove(_ source: SourcePointer, from mode: ModePointer, asCommon: Bool = false) {
+    /// Removes the member that is the source or equal to it from one mode and calls `cancel` (S-SRC-8). False if there was none to remove.
+    @discardableResult
+    func remove(_ source: SourcePointer, from mode: ModePointer, asCommon: Bool = false) -> Bool {
         lock()
         // Neither where an Add has made it a common item again, nor an equal one.
         guard let member = findEqualLocked(source, in: { _ in mode.pointee.sources }), let link = member.link(in: self),
             !(asCommon && (link.pointee.isCommon || source.link(in: self)?.pointee.isCommon == true))
         else {
-            return unlock()
+            unlock()
+            return false
         }
         member.retain()
         let left = removeLocked(link, from: mode)
@@ -151,6 +154,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             CancelCall(source: member, loop: self, mode: mode, rest: asCommon ? .removalFromCommon : .removal).make()
         }
         member.release()
+        return true
     }
 
     /// Ends one membership. True if the source thereby left the loop: then the caller, without the lock, calls `finishLeaving`.

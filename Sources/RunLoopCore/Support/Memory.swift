@@ -24,6 +24,11 @@ func growArray<Element>(_ array: UnsafeMutablePointer<Element>?, count: Int) -> 
     return memory.assumingMemoryBound(to: Element.self)
 }
 
+/// The place that a product of multiplication names in a table with a power of two of places: its upper bits, which all bits of the factors
+/// have changed.
+@inline(__always)
+func topBits(_ product: UInt, below capacity: Int) -> Int { Int(bitPattern: product >> UInt(capacity.leadingZeroBitCount + 1)) }
+
 /// A number made of bytes (FNV-1a, Fowler, Noll and Vo).
 func digest(_ bytes: UnsafePointer<UInt8>, count: Int) -> UInt {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325

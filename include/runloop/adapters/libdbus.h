@@ -85,9 +85,11 @@ static inline void RLDBusToggleTimeout_(DBusTimeout *timeout, void *info) {
     RLTimerContext context = {0, timeout, NULL, NULL, NULL};
     RLDBusRemoveTimeout_(timeout, info);
     if (!dbus_timeout_get_enabled(timeout)) return;
-    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + interval, interval, 0, 0, RLDBusDue_, &context);
+    /* Its date is set in the loop: the thread that sends may have another clock. */
+    RLTimerRef timer = RLTimerCreate(1e12, interval, 0, 0, RLDBusDue_, &context);
     dbus_timeout_set_data(timeout, timer, NULL);
     RLAddTimer(self->loop, timer, self->mode);
+    RLTimerSetNextFireDelay(timer, interval);
 }
 
 static inline dbus_bool_t RLDBusAddTimeout_(DBusTimeout *timeout, void *info) { return RLDBusToggleTimeout_(timeout, info), TRUE; }

@@ -17,7 +17,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
         if wakes { pointee.room.futexWakeAll() }
 
         retain()
-        if let callout { callOutInvalidation(callout, handle, pointee.context.info) }
+        if let callout { callOutInvalidation(callout, handle, pointee.context.infoOfClient) }
         if let source, hasSource {
             source.invalidate()
             source.release()

@@ -54,6 +54,8 @@ enum MessagePortState {
     static var lostInFork: UInt32 { 1 << 1 }
     /// It was valid at the fork, and has its hold of the context still.
     static var keepsContext: UInt32 { 1 << 2 }
+    /// It has a reference to itself.
+    static var kept: UInt32 { 1 << 3 }
 }
 
 extension MessagePort: Object {
@@ -125,7 +127,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// `RLMessagePortInvalidate`.
     func invalidate() {
-        guard beginInvalidation() else { return releaseLostContext() }
+        guard beginInvalidation() else {
+            releaseLostContext()
+            return forgetToKeep()
+        }
         // The client's function may drop the caller's reference.
         retain()
         finishInvalidation()
@@ -164,9 +169,9 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             {
                 let port = MessagePortPointer(info: $0!)
                 port.lock()
-                let info = port.pointee.local.context.info
+                let context = port.pointee.local.context
                 port.unlock()
-                if let function = port.storedInvalidationCallBack { callOutInvalidation(function, port.handle, info) }
+                if let function = port.storedInvalidationCallBack { callOutInvalidation(function, port.handle, context.infoOfClient) }
             }, self,
             { MessagePortPointer(info: $0!).endInvalidation() }, self)
         endInvalidation()
@@ -182,7 +187,19 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         if pointee.isRemote { closeConnectionLocked() } else { closeSetLocked() }
         unlock()
+        forgetToKeep()
         release()
+    }
+
+    /// `RLMessagePortKeep_`. An invalidation waits for the lock before it looks.
+    func keep() {
+        lock()
+        if isValid, pointee.state.bitwiseOr(MessagePortState.kept, ordering: .relaxed).oldValue & MessagePortState.kept == 0 { retain() }
+        unlock()
+    }
+
+    private func forgetToKeep() {
+        if pointee.state.bitwiseAnd(~MessagePortState.kept, ordering: .acquiringAndReleasing).oldValue & MessagePortState.kept != 0 { release() }
     }
 
     /// Takes what reads an invalid port out of all loops.

@@ -9,7 +9,7 @@ struct CancelIndex {
     private var count = 0
 
     /// The place of a list in `lists`.
-    private func place(_ hash: UInt) -> Int { Int(truncatingIfNeeded: hash >> 20) & (capacity - 1) }
+    private func place(_ hash: UInt) -> Int { topBits(hash, below: capacity) }
 
     @inline(never)
     static func hash(_ key: CancelKey) -> UInt {
