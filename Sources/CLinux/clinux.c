@@ -26,9 +26,9 @@ RL_STATES(RL_DEFINE_STATE)
 /* In librunloop.a there is none (cmake/RunLoopStatic.cmake). */
 #pragma weak dlopen
 
-void *rl_dispatch_function(const char *name) {
+void *rl_dispatch_function(const char *name, bool searches) {
     void *function = dlsym(RTLD_DEFAULT, name);
-    if (function || !dlopen) return function;
+    if (function || !dlopen || !searches) return function;
     /* A library that was loaded with RTLD_LOCAL may have loaded it: it is in the process, and not in the global scope. The handle
      * is kept, so that it stays loaded. */
     void *library = dlopen("libdispatch.so", RTLD_NOLOAD | RTLD_LAZY);
@@ -43,7 +43,7 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
         "dispatch_get_global_queue\0dispatch_after_f";
     void **slot = (void **)functions;
     for (const char *name = names; name < names + sizeof names; name += strlen(name) + 1) {
-        *slot = rl_dispatch_function(name);
+        *slot = rl_dispatch_function(name, true);
         if (!*slot++) return false;
     }
     return true;

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <runloop/share.h>
 #include <sched.h>
 #include <stdio.h>
@@ -149,6 +150,55 @@ RL_TEST(a_round_meets_any_instruction_of_a_post, "S-BLK-15 S-WAKE-8",
     /* Those that were whole before the round, which nested runs do not see. A few instructions more or less change that number. */
     ck_assert_int_gt(others[0], 0);
     ck_assert_int_lt(others[1], others[0] + 6);
+}
+
+static size_t most_memory;
+static void have_many_performed(void *unused) {
+    (void)unused;
+    sem_post(&may_go_on);
+    sem_wait(&is_posted);
+}
+static void run_many(int count) {
+    for (int i = 0; i < count; i++) {
+        RLPerformFunction(posted_to, "other", do_little, NULL, NULL);
+        RLRunInMode("other", 0, false);
+    }
+}
+/* In one function, so that the rounds are nested ones, and away from the room that the round around them keeps. */
+static void have_one_posted_late(void *unused) {
+    (void)unused;
+    run_many(300);
+    size_t before = mallinfo2().uordblks;
+    Thread *poster = thread_start(post_in_steps, NULL);
+    sem_wait(&stands);
+    RLPerformFunction(posted_to, "other", have_many_performed, NULL, NULL);
+    RLRunInMode("other", 0, false);
+    run_many(4000);
+    size_t now = mallinfo2().uordblks;
+    if (now > before && now - before > most_memory) most_memory = now - before;
+    thread_join(poster);
+    while (sem_trywait(&may_go_on) == 0 || sem_trywait(&is_posted) == 0) {}
+}
+
+RL_TEST(a_late_function_keeps_no_room, "S-BLK-3 S-THR-9", "A function for a mode that does not run, which was being posted when a round passed it, keeps no memory of those that come after it") {
+    const int last = 40;
+    sem_init(&stands, 0, 0);
+    sem_init(&may_go_on, 0, 0);
+    sem_init(&is_posted, 0, 0);
+    posted_to = RLGetCurrent();
+    keep_alive(posted_to, kRLDefaultMode);
+    /* The first call finds the functions of the library. */
+    post_elsewhere();
+    begin_steps(LONG_MAX, stand);
+    post_elsewhere();
+    end_steps();
+    long count = LONG_MAX - steps_left;
+    for (stop_at = count - last; stop_at < count; stop_at++) {
+        RLPerformFunction(posted_to, kRLDefaultMode, have_one_posted_late, NULL, NULL);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        RLRunInMode("elsewhere", 0, false);
+    }
+    ck_assert_uint_lt(most_memory, 65536);
 }
 
 /* A lock that is waited for in two loops */

@@ -253,6 +253,31 @@ RL_TEST(the_end_of_the_loop_is_told, "S-MSG-48 S-LOOP-7",
     RLRelease(port);
 }
 
+static int replies_at_end;
+static void end_at_reply(RLMessagePortRef port, int32_t code, RLDataRef data, void *info) {
+    (void)port, (void)data, (void)info;
+    replies_at_end++;
+    ck_assert_int_eq(code, kRLMessagePortReceiveTimeout);
+    pthread_exit(NULL);
+}
+static void begin_three(void *remote) {
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(RLMessagePortBeginRequest(remote, 1, "x", 1, NULL, 0, 60, RLGetCurrent(), "m", end_at_reply, NULL, NULL), kRLMessagePortSuccess);
+}
+
+RL_TEST(a_reply_at_the_end_of_the_thread_ends_it_again, "S-MSG-48 S-LOOP-19",
+        "Reply functions that end the thread once more, when they are told that its loop ends, leave nothing of their requests") {
+    static Service service;
+    RLMessagePortRef port = service_port(&service, port_name("again"));
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("again"));
+    RLIndex before = RLGetRetainCount(remote);
+    thread_join(thread_start(begin_three, (void *)remote));
+    ck_assert_int_eq(replies_at_end, 3);
+    ck_assert_int_eq(RLGetRetainCount(remote), before);
+    RLRelease(remote);
+    RLRelease(port);
+}
+
 static void do_nothing(void *info) { (void)info; }
 
 static void post_until(void *info) {

@@ -669,3 +669,60 @@ RL_TEST(a_bracket_meets_an_invalidate_in_another, "S-THR-8 S-SOCK-14",
     RLRelease(source);
     RLRelease(shared.socket);
 }
+
+/* Two threads at the end of a stream */
+
+static struct {
+    RLSocketRef socket;
+    int peer;
+    size_t written, received;
+    bool is_reset;
+} ending;
+static void ignore_data(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+}
+static void write_until_the_end(void *unused) {
+    (void)unused;
+    char bytes[3000];
+    memset(bytes, 1, sizeof bytes);
+    while (true) {
+        if (RLSocketWrite(ending.socket, bytes, sizeof bytes, 20000) >= 0) {
+            ending.written += sizeof bytes;
+        } else {
+            if (errno != EAGAIN) return;
+            sched_yield();
+        }
+    }
+}
+static void end_and_read(void *unused) {
+    (void)unused;
+    char bytes[8192];
+    ssize_t count;
+    shutdown(ending.peer, SHUT_WR);
+    while ((count = recv(ending.peer, bytes, sizeof bytes, 0)) > 0) ending.received += (size_t)count;
+    ending.is_reset = count < 0;
+}
+
+RL_TEST(a_write_meets_the_end_of_the_stream, "S-SOCK-65 S-SOCK-61",
+        "What another thread writes while a Data socket finds the end of its stream arrives, or is refused; the connection is not reset") {
+    for (int round = 0; round < 60; round++) {
+        int ends[2], size = 8192;
+        make_connection(ends);
+        setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+        ending.peer = ends[1];
+        ending.written = ending.received = 0;
+        ending.socket = RLSocketCreateWithNative(ends[0], kRLSocketDataCallBack | kRLSocketWriteCallBack, ignore_data, NULL);
+        RLSourceRef source = RLSocketCreateRunLoopSource(ending.socket, 0);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        Thread *writer = thread_start(write_until_the_end, NULL);
+        Thread *reader = thread_start(end_and_read, NULL);
+        while (RLSocketIsValid(ending.socket)) RLRunInMode(kRLDefaultMode, 0.001, false);
+        thread_join(writer);
+        thread_join(reader);
+        ck_assert(!ending.is_reset);
+        ck_assert_uint_eq(ending.received, ending.written);
+        RLRelease(source);
+        RLRelease(ending.socket);
+        close(ends[1]);
+    }
+}

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Members */
@@ -394,7 +395,7 @@ RL_TEST(cancel_puts_its_source_back_at_the_end, "S-LOOP-7 S-LOOP-11", "The threa
     kept_source = RLSourceCreate(0, &context);
     thread_join(thread_start(add_the_kept, NULL));
     ck_assert_int_ge(times_put_back, 2);
-    /* Two modes, and the thousand calls for each of S-LOOP-7. */
+    /* Two modes, and the thousand rounds of S-LOOP-7. */
     ck_assert_int_le(times_put_back, 2000);
     RLRelease(kept_source);
 }
@@ -450,6 +451,36 @@ static RLHashCode same_hash(const void *info) {
     (void)info;
     return 1;
 }
+static RLSourceRef equal_one;
+static int equal_releases[2];
+static void count_equal_release(const void *info) { equal_releases[(intptr_t)info]++; }
+static void end_this_thread(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info, (void)loop, (void)mode;
+    pthread_exit(NULL);
+}
+static void remove_what_is_equal(void *unused) {
+    (void)unused;
+    RLRunLoopRef loop = RLGetCurrent();
+    RLSourceContext context = {.info = (void *)1, .equal = all_equal, .hash = same_hash, .cancel = end_this_thread, .release = count_equal_release};
+    equal_one = RLSourceCreate(0, &context);
+    RLAddSource(loop, equal_one, "also");
+    context.info = (void *)0;
+    kept_source = RLSourceCreate(0, &context);
+    RLAddSource(loop, kept_source, kRLCommonModes);
+    RLAddCommonMode(loop, "also");
+    RLRemoveSource(loop, kept_source, kRLCommonModes);
+}
+
+RL_TEST(a_cancel_of_an_equal_source_ends_the_thread, "S-LOOP-19 S-SRC-8",
+        "A removal from the common modes whose cancel, that of an equal source, ends the thread takes no reference but the loop's") {
+    thread_join(thread_start(remove_what_is_equal, NULL));
+    ck_assert(equal_releases[0] == 0 && equal_releases[1] == 0);
+    RLRelease(kept_source);
+    ck_assert_int_eq(equal_releases[0], 1);
+    RLRelease(equal_one);
+    ck_assert_int_eq(equal_releases[1], 1);
+}
+
 static void wait_in_cancel(void *info, RLRunLoopRef loop, RLMode mode) {
     (void)info, (void)loop;
     if (strcmp(mode, "also") != 0) return;

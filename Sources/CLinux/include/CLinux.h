@@ -147,8 +147,8 @@ void rl_core_claim(void) __attribute__((visibility("hidden")));
 /* Whether another copy of the core in this process said so. */
 bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
 
-/* A function of libdispatch, NULL if the process has no libdispatch. */
-void *rl_dispatch_function(const char *name) __attribute__((visibility("hidden")));
+/* A function of libdispatch, NULL if the process has no libdispatch. `searches`: also where that was loaded with RTLD_LOCAL. */
+void *rl_dispatch_function(const char *name, bool searches) __attribute__((visibility("hidden")));
 
 /* The functions that serve a descriptor on a dispatch queue, in the order of the names in clinux.c. */
 struct rl_dispatch {

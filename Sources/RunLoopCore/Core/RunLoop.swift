@@ -165,9 +165,9 @@ struct RunLoop: ~Copyable {
     var isSuccessor: Bool
     /// How often the destructor of the thread's key has run. Loop's thread only.
     var destructorRuns: UInt32
-    /// At the end of the thread: how many `cancel`s there may be, 0 until then, and how many sources were removed. Loop's thread only.
-    var mostCancels: Int
-    var removals: Int
+    /// At the end of the thread: how many times all sources were removed, and how far this has come. Loop's thread only.
+    var sweeps: UInt32
+    var sweep: Sweep
     /// When a callback of the loop last moved a clock, by `Process.clockCalls` at the end of the call: `max` during one, 0 before the first. Written
     /// by the loop's thread; sequentially consistent with `ManualClock.settled`.
     let lastMove: Atomic<Int64>

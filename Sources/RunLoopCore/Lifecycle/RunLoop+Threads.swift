@@ -11,6 +11,16 @@ private struct LeavingCall: CallRecord {
     static var kind: CallKind { .leaving }
 }
 
+/// How far the removal of a loop's sources at the end of its thread has come.
+struct Sweep {
+    /// Whose turn it is; nil: no sweep is under way.
+    var mode: ModePointer?
+    /// In the table of its sources, which is looked at to the end that it had.
+    var slot = 0
+    var end = 0
+    var hasFound = false
+}
+
 /// What happens to a loop when its thread ends.
 extension RunLoop {
     /// The destructor of the thread's key. Its first run only requests another one, so that the loop outlives the destructors
@@ -83,10 +93,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         ThreadPointer.current?.finish()
         endForeignRuns()
         closeQueues()
-        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7), also if
-        // it ends the thread each time, which leads here again.
-        if pointee.mostCancels == 0 { pointee.mostCancels = 1000 * Swift.max(countSources(), 1) }
-        while removeSources() {}
+        // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7).
+        while pointee.sweeps < 2000, removeSources(calls: pointee.sweeps < 1000) {}
         pointee.lock.lockByLeavingOwner()
         // While the thread still counts as alive: the child of a fork during this loop closes the remaining sets.
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }
@@ -147,7 +155,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             let waiter = pointee.calls.popLast(ReplyWait.self).waiter
             waiter.pointee.port.abandon(waiter)
         case .modeWait: pointee.calls.popLast(ModeWait.self).waiter.abandon()
-        case .leaving: finish(pointee.calls.popLast(LeavingCall.self))
+        case .leaving:
+            let call = pointee.calls.popLast(LeavingCall.self)
+            if let abandoned = call.source.functions.abandoned { abandoned(call.source.pointee.info) }
+            finish(call)
         case .bracket: pointee.calls.popLast(Bracket.self).close()
         }
     }
@@ -159,44 +170,33 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return record
     }
 
-    /// In all modes.
-    private func countSources() -> Int {
-        var count = 0
-        lock()
-        forEachModeRecord { count += $0.pointee.sources.count }
-        unlock()
-        return count
-    }
-
-    /// Removes all sources that it finds, and calls their `cancel` as long as there may be more calls. False if there were none, or after as many
-    /// removals without a call.
-    private func removeSources() -> Bool {
-        var found = false
-        forEachModeRecord { mode in
+    /// Removes all sources that it finds, and calls their `cancel`. False if there were none. If a `cancel` ends the thread, the next call goes on
+    /// behind its source: each has its turn before one that always comes back has a further one.
+    private func removeSources(calls: Bool) -> Bool {
+        if pointee.sweep.mode == nil { pointee.sweep = Sweep(mode: pointee.modes.load(ordering: .acquiring)) }
+        while let mode = pointee.sweep.mode {
+            lock()
             // Once over the table that there is now: a `cancel` may put its source back, or make another.
-            var slot = 0
-            var end = Int.max
-            while true {
-                lock()
-                if slot == 0 { end = mode.pointee.sources.capacity }
-                guard slot < end, pointee.removals < 2 * pointee.mostCancels, let source = mode.pointee.sources.next(from: &slot),
-                    let link = source.link(in: self)
-                else {
-                    unlock()
-                    break
-                }
-                found = true
-                let calls = pointee.removals < pointee.mostCancels
-                pointee.removals += 1
-                source.retain()
-                let hasLeft = removeLocked(link, from: mode)
+            if pointee.sweep.slot == 0 { pointee.sweep.end = mode.pointee.sources.capacity }
+            guard pointee.sweep.slot < pointee.sweep.end, let source = mode.pointee.sources.next(from: &pointee.sweep.slot),
+                let link = source.link(in: self)
+            else {
                 unlock()
-                let place = beginCall(LeavingCall(source: source, hasLeft: hasLeft))
-                if calls, let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
-                finish(endCall(place))
+                pointee.sweep.slot = 0
+                pointee.sweep.mode = mode.pointee.next
+                continue
             }
+            pointee.sweep.hasFound = true
+            source.retain()
+            let hasLeft = removeLocked(link, from: mode)
+            unlock()
+            let place = beginCall(LeavingCall(source: source, hasLeft: hasLeft))
+            if calls, let cancel = source.functions.cancel { callOutCancel(cancel, source.pointee.info, handle, mode.pointee.name) }
+            finish(endCall(place))
         }
-        return removeCommonSources() || found
+        pointee.sweeps += 1
+        let hasFound = pointee.sweep.hasFound
+        return removeCommonSources() || hasFound
     }
 
     private func finish(_ call: LeavingCall) {
@@ -213,13 +213,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             lock()
             // As many as it has now: the release of one may add another.
             left = Swift.min(left, pointee.commonSources.count)
-            guard left > 0, pointee.removals < 2 * pointee.mostCancels, let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
+            guard left > 0, let source = pointee.commonSources.any(from: &hint), let link = source.link(in: self) else {
                 unlock()
                 return found
             }
             left -= 1
             found = true
-            pointee.removals += 1
             pointee.commonSources.remove(source)
             link.pointee.isCommon = false
             let left = leaveLocked(link)

@@ -59,8 +59,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.timerSlack = -1
         withUnsafeMutablePointer(to: &pointee.counters) { _ = memset($0, 0, MemoryLayout<Counters>.size) }
         pointee.destructorRuns = 0
-        pointee.mostCancels = 0
-        pointee.removals = 0
+        pointee.sweeps = 0
         pointee.isSuccessor = false
         pointee.isClockStale = true
         pointee.busyPolling = BusyPolling()

@@ -40,8 +40,10 @@ extension MainQueue {
         case MainQueueState.lost: return false
         default: break
         }
-        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF"),
-            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF"),
+        // In the child of `fork` the list of what is loaded may be one that a thread which does not exist was changing.
+        let searches = process.pointee.forkGeneration.load(ordering: .relaxed) == 0
+        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF", searches),
+            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF", searches),
             canOpenDescriptor()
         else { return false }
         let handle = unsafeBitCast(getHandle, to: HandleFunction.self)()

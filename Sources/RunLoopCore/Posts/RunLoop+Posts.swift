@@ -62,7 +62,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             takeWaiting(into: pointee.calls[place], in: mode, from: outerFloor)
         }
-        if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode, isNested: outerEnd != nil) }
+        if !pointee.posts.holes.isEmpty { fillHoles(into: pointee.calls[place], in: mode, visibleFrom: outerFloor.others) }
         if pointee.calls[place].pointee.listed.first != nil { performListed(of: place, in: mode) }
         while let chunk = pointee.calls[place].pointee.position.chunk {
             let limit = chunk == end.chunk ? end.index : Chunk.slotCount
@@ -117,9 +117,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while chain.first != nil { chain.removeFirst().enlist(.posts, in: self) }
     }
 
-    /// Posts whose slots were not ready when a round passed them. In a nested round those for other modes stay: on their lists they would be among
-    /// what the outer rounds hide.
-    private func fillHoles(into round: PostRoundPointer, in mode: ModePointer, isNested: Bool) {
+    /// Posts whose slots were not ready when a round passed them. On the lists of other modes they get a place that the rounds around this one do not
+    /// hide.
+    private func fillHoles(into round: PostRoundPointer, in mode: ModePointer, visibleFrom floor: UInt64) {
         var index = 0
         while index < pointee.posts.holes.count {
             let slot = pointee.posts.holes[index]
@@ -130,13 +130,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             case .abandoned:
                 pointee.posts.holes.remove(at: index)
             case .post(let post):
-                let isForMode = post.modes.permits(mode)
-                if isNested && !isForMode {
-                    index += 1
-                    continue
-                }
                 pointee.posts.holes.remove(at: index)
-                let waiting = WaitingPointer.make(post, sequence: slot.sequence)
+                let isForMode = post.modes.permits(mode)
+                let waiting = WaitingPointer.make(post, sequence: isForMode ? slot.sequence : Swift.max(slot.sequence, floor))
                 if isForMode { round.pointee.listed.insert(waiting) } else { round.pointee.kept.append(waiting) }
             }
             slot.addHole(-1)

@@ -60,11 +60,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
-    /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference.
-    func goOnRemovingCommon(_ member: SourcePointer) {
+    /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference. `last`: it was taken out of this
+    /// one already, by a removal whose `cancel` ended the thread.
+    func goOnRemovingCommon(_ member: SourcePointer, from last: ModePointer? = nil) {
         forEachCommonMode { mode in
             // An equal one that has become the common item was refused where the member still was, and only there.
-            guard remove(member, from: mode, asCommon: true) else { return }
+            guard mode == last || remove(member, from: mode, asCommon: true) else { return }
             lock()
             let item = findEqualLocked(member) { $0.pointee.commonSources }
             item?.retain()
@@ -151,7 +152,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
         if left { finishLeaving(member) }
         if member.functions.cancel != nil {
-            CancelCall(source: member, loop: self, mode: mode, rest: asCommon ? .removalFromCommon : .removal).make()
+            CancelCall(source: member, loop: self, mode: mode, rest: asCommon ? .removalFromCommon : .removal, removed: source).make()
         }
         member.release()
         return true

@@ -98,6 +98,8 @@ struct CancelCall {
     let loop: RunLoopPointer
     let mode: ModePointer
     let rest: Rest
+    /// The source whose removal from the common modes goes on, to which this one is equal; else nil.
+    var removed: SourcePointer?
 
     enum Rest {
         /// A reference to the source is dropped.
@@ -130,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == CancelCall {
         case .removal: source.release()
         case .removalFromCommon:
             source.release()
-            loop.goOnRemovingCommon(source)
+            loop.goOnRemovingCommon(pointee.removed.unsafelyUnwrapped, from: pointee.mode)
         case .invalidation, .ownInvalidation:
             loop.release()
             let isReferenced = pointee.rest == .ownInvalidation

@@ -38,6 +38,18 @@ extension RunLoop {
         private let loop: RLRunLoopRef
         /// It serves this loop inside a wait of the other kind of loop, and is no run that the other one has to be told of.
         package var isGuest = false
+        /// The last prepare, in a callback of the loop, has posted notifications.
+        package private(set) var hasPosted = false
+
+        private final class Newest {
+            weak var run: ForeignRun?
+        }
+        private static let newest = ThreadLocal<Newest>()
+
+        static func prepare() { _ = newest }
+
+        /// Whether the calling thread's loop has one.
+        static var isOnThread: Bool { newest.known?.run?.isValid ?? false }
 
         /// Makes a foreign run of a mode of the calling thread's loop; no observer is called yet.
         ///
@@ -58,6 +70,7 @@ extension RunLoop {
             guard let made else { throw error }
             reference = made
             self.mode = mode
+            ForeignRun.newest.value { Newest() }.run = self
         }
 
         deinit {
@@ -82,7 +95,14 @@ extension RunLoop {
         @discardableResult
         public func prepare() -> Duration? {
             beforeCall()
-            let seconds = RLForeignRunPrepare(reference)
+            hasPosted = false
+            let waits = RLIsWaiting(loop) ? nil : QueuesOfThread.waits
+            var seconds = RLForeignRunPrepare(reference)
+            // In a callback of the loop the steps before the wait are left out (S-FRN-9).
+            if let waits, waits == QueuesOfThread.waits, QueuesOfThread.postBeforeWait(in: mode) {
+                hasPosted = true
+                seconds = RLForeignRunPrepare(reference)
+            }
             return seconds.isFinite ? Duration(seconds: seconds) : nil
         }
 

@@ -222,6 +222,19 @@ open class Timer: @unchecked Sendable {
         record.set(seconds: stored, instant: stored == seconds ? instant : nil)
     }
 
+    /// Makes a timer whose time begins in a loop, which may have another clock than the calling thread's, and adds it there.
+    static func add(to loop: RunLoop, forMode mode: RunLoop.Mode, after interval: Duration, repeats: Bool, tolerance: Duration = .zero,
+        block: @escaping @Sendable (Timer) -> Void
+    ) -> Timer {
+        let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
+        // Without a date until then, which an automatic clock would go to.
+        let timer = Timer(fire: NoDate(), interval: interval, repeats: repeats, block: block)
+        timer.tolerance = tolerance
+        loop.add(timer, forMode: mode)
+        timer.rearm(after: interval)
+        return timer
+    }
+
     /// Moves the timer to a delay from now by the clock of its loop, and starts a new grid there (S-TMR-56).
     ///
     /// Use it for a timeout that is restarted often: setting a clock does not change its length.

@@ -24,6 +24,14 @@ extension ContinuousClock.Instant: TimerDate {
     }
 }
 
+/// In place of the date of a timer that gets one later.
+struct NoDate: TimerDate {
+    static func plan(fire date: NoDate, interval: Duration, repeats: Bool) -> Timer.Plan {
+        let interval = repeats ? interval : .zero
+        return Timer.Plan(seconds: .nan, instant: nil, interval: interval, intervalSeconds: interval.inSeconds)
+    }
+}
+
 extension Timer {
     /// What a timer is made of, in the C library's dates.
     public struct Plan {

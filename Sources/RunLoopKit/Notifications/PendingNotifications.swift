@@ -62,6 +62,10 @@ package final class PendingNotifications<Note> {
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
+    /// `nextSequence` at the end of the last `postBeforeWait`.
+    private var postedUntil: UInt64 = 0
+    /// Whether something was enqueued, since a run last ended, for which the loop was not woken.
+    private var isSomethingNew = false
     /// Whether the loop may wait before the observer is called again: since the observer was called for the
     /// coming wait, or was added.
     private var isTooLateInPass = false
@@ -102,7 +106,7 @@ package final class PendingNotifications<Note> {
         // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
         // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
         // guest's pass before the wait.
-        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || GuestLoop.isServing { loop.wakeUp() }
+        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || GuestLoop.isServing { loop.wakeUp() } else { isSomethingNew = true }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -161,6 +165,9 @@ package final class PendingNotifications<Note> {
         self.loop = loop
         commonModesProbe = probe
         addObserver()
+        // The thread's list keeps nothing.
+        nonisolated(unsafe) weak let queue = self
+        QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(in: $0) ?? false }
     }
 
     private func addObserver() {
@@ -177,6 +184,18 @@ package final class PendingNotifications<Note> {
         for mode in observedModes { loop?.add(observer, forMode: mode) }
     }
 
+    /// The host of a foreign run is about to wait in a callback of the loop, where no observer is called before that. What was enqueued while posting is
+    /// for a later wait, of which that alone is no reason. True if anything was posted.
+    private func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
+        guard nextSequence != postedUntil, !groups.isEmpty, let loop else { return false }
+        let before = posted
+        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
+        postRound(.asap, permitted)
+        postRound(.whenIdle, permitted)
+        postedUntil = nextSequence
+        return posted != before
+    }
+
     private func detach() {
         for observer in observers { observer.invalidate() }
         observers = []
@@ -188,13 +207,20 @@ package final class PendingNotifications<Note> {
         // After a nested run the stage of the run around it is not known.
         isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
+        if activity == .beforeWaiting { QueuesOfThread.countWait() }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
         let before = posted
         postRound(.asap, permitted)
+        if activity == .exit {
+            // While a foreign run waits around this one it makes no pass by itself.
+            if isSomethingNew && !groups.isEmpty && RunLoop.ForeignRun.isOnThread { loop.wakeUp() }
+            isSomethingNew = false
+            return
+        }
         guard activity == .beforeWaiting else {
-            if activity == .beforeTimers && posted != before { GuestLoop.serve() }
+            if posted != before { GuestLoop.serve() }
             return
         }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
@@ -219,5 +245,33 @@ package final class PendingNotifications<Note> {
             // One more for the next posting; those of deeper ones would cost each pass a call.
             while observers.count > posting + 2 { observers.removeLast().invalidate() }
         }
+    }
+}
+
+/// What posts the notifications that wait in the calling thread's queues.
+final class QueuesOfThread {
+    private var queues: [(isThere: () -> Bool, post: (RunLoop.Mode) -> Bool)] = []
+    private static let list = ThreadLocal<QueuesOfThread>()
+
+    static func prepare() { _ = list }
+
+    /// How many times queues were called before a wait; nil: there are none.
+    static var waits: UInt? { list.known?.waits }
+    private var waits: UInt = 0
+    static func countWait() { list.known?.waits &+= 1 }
+
+    static func add(isThere: @escaping () -> Bool, _ post: @escaping (RunLoop.Mode) -> Bool) {
+        let list = list.value { QueuesOfThread() }
+        list.queues.removeAll { !$0.isThere() }
+        list.queues.append((isThere, post))
+    }
+
+    /// True if anything was posted.
+    static func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
+        guard let list = list.known else { return false }
+        var hasPosted = false
+        // An observer may make a queue, or end one.
+        for queue in list.queues where queue.post(mode) { hasPosted = true }
+        return hasPosted
     }
 }

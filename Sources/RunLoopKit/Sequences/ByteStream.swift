@@ -120,11 +120,7 @@ extension RunLoop {
         /// - Parameter limit: how long to wait for the peer; nil for no limit.
         nonisolated(nonsending) public func finish(within limit: Duration? = nil) async {
             finishWriting()
-            let timer = limit.map { limit in
-                let timer = Timer(timeInterval: limit, repeats: false) { [self] _ in close() }
-                loop.add(timer, forMode: mode)
-                return timer
-            }
+            let timer = limit.map { limit in Timer.add(to: loop, forMode: mode, after: limit, repeats: false) { [self] _ in close() } }
             var rest: DescriptorWatch?
             while true {
                 do throws(SystemError) {

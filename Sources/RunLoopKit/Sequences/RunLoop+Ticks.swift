@@ -17,13 +17,10 @@ extension RunLoop {
         every interval: Duration, tolerance: Duration = .zero, forMode mode: Mode = .common
     ) -> LoopSequence<ContinuousClock.Instant> {
         let elements = LoopElements<ContinuousClock.Instant>(keepsLastOnly: true)
-        let timer = Timer(timeInterval: interval, repeats: true) { timer in
+        let timer = Timer.add(to: self, forMode: mode, after: interval, repeats: true, tolerance: tolerance) { timer in
             let date: ContinuousClock.Instant = timer.fireDate
             elements.give(date)
         }
-        timer.tolerance = tolerance
-        let sequence = elements.sequence(of: self) { timer.invalidate() }
-        add(timer, forMode: mode)
-        return sequence
+        return elements.sequence(of: self) { timer.invalidate() }
     }
 }

@@ -87,6 +87,8 @@ enum ForkedChild {
         ForkGuard.prepare()
         LoopRegistry.prepare()
         GuestLoop.prepare()
+        RunLoop.ForeignRun.prepare()
+        QueuesOfThread.prepare()
         RunLoopExecutor.prepare()
         GlobalJobs.prepare()
         MachChannel.prepare()

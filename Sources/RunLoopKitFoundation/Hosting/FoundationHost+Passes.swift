@@ -17,12 +17,13 @@ extension FoundationHost {
             let isForeign = isGuest && !isForeignNested
             beginsForeign = false
             if !isGuest { nestedRuns &+= 1 }
-            runs.append(Run(mode: isGuest ? nil : loop.currentMode.flatMap(hosted), isForeign: isForeign))
+            let name = loop.currentMode
+            runs.append(Run(name: name, mode: isGuest ? nil : name.flatMap(hosted), isForeign: isForeign))
             if !isGuest, let mode = runs.last?.mode { attach(mode) }
             return
         }
-        // Hosting may have begun in the middle of a run.
-        if runs.isEmpty { runs.append(Run(mode: loop.currentMode.flatMap(hosted))) }
+        // The mode may take part since the middle of the run.
+        if !isInnermostKnown { runs.append(Run(name: loop.currentMode, mode: loop.currentMode.flatMap(hosted))) }
         let last = runs.count - 1
         guard let mode = runs[last].mode else {
             if stage == .exit { runs.removeLast() }
@@ -49,14 +50,21 @@ extension FoundationHost {
         }
     }
 
+    /// The last of the runs is the loop's innermost one, and not a run around one of a mode that does not take part.
+    private var isInnermostKnown: Bool { runs.last.map { $0.name == loop.currentMode } ?? false }
+
+    /// The innermost run of this loop has called Foundation's.
+    var isServing: Bool { callingOut > 0 && runsCallingOut == runs.count && isInnermostKnown }
+
     /// What was posted may have given something to Foundation's.
     func serveOnceMore() {
-        guard mayGoOn(), let run = runs.last else { return }
+        guard mayGoOn(), isInnermostKnown, let run = runs.last else { return }
         // Inside of a wait of Foundation's, which is to make another pass before it.
         guard let mode = run.mode else { return rlf_wake_up(foundation) }
-        if run.isEnding { return }
+        if run.isEnding && rlf_is_mode_empty(foundation, mode.foundationName) { return }
         callOut { makePass(mode) }
-        attach(mode)
+        endIfEmpty(mode)
+        if !runs[runs.count - 1].isEnding { attach(mode) }
     }
 
     /// Lets the innermost run decide at the end of its pass, without a wait, whether to end, if nothing is left in the mode.
@@ -67,10 +75,13 @@ extension FoundationHost {
     }
 
     func callOut(_ body: () -> Void) {
+        let runsOfOuter = runsCallingOut
+        runsCallingOut = runs.count
         callingOut += 1
         if observers.count == callingOut { addObserver() }
         body()
         callingOut -= 1
+        runsCallingOut = runsOfOuter
         while observers.count > callingOut + 2 { observers.removeLast().invalidate() }
     }
 

@@ -16,7 +16,8 @@ extension FoundationHost {
             beginsPass = false
             return
         }
-        if foundationRuns.isEmpty { foundationRuns.append(FoundationRun(mode: foundationMode())) }
+        // The mode may take part since the middle of the run.
+        if !isInnermostFoundationKnown { foundationRuns.append(FoundationRun(mode: foundationMode())) }
         let last = foundationRuns.count - 1
         guard let mode = foundationRuns[last].mode else {
             if stage == rlf_exit { foundationRuns.removeLast() }
@@ -44,6 +45,13 @@ extension FoundationHost {
         }
     }
 
+    private var isInnermostFoundationKnown: Bool {
+        guard let last = foundationRuns.last else { return false }
+        guard let mode = last.mode, let name = rlf_copy_current_mode(foundation) else { return true }
+        defer { rlf_release(name) }
+        return rlf_equal(mode.foundationName, name) != 0
+    }
+
     func foundationMode() -> HostedMode? {
         guard let name = rlf_copy_current_mode(foundation) else { return nil }
         defer { rlf_release(name) }
@@ -66,7 +74,8 @@ extension FoundationHost {
         guard foreign === self.foreign, foreign.isValid else { return rlf_wake_up(foundation) }
         keep(mode)
         // Theirs has looked at the time before that, and a run in it, or in a block, may have taken the wake-up of its limit.
-        if nestedRuns != runsBefore { rlf_wake_up(foundation) }
+        // What was posted may have given something to theirs.
+        if nestedRuns != runsBefore || foreign.hasPosted { rlf_wake_up(foundation) }
         if port == nil {
             port = rlf_make_source(
                 { info in Unmanaged<FoundationHost>.fromOpaque(info).takeUnretainedValue().foreign?.descriptor ?? -1 },

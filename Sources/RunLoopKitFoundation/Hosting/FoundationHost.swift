@@ -33,10 +33,13 @@ final class FoundationHost: @unchecked Sendable {
     /// How many of the observers have called something that may run a loop, and wait for it to return.
     var callingOut = 0
     var foundationCallingOut = 0
+    /// How many runs of this loop there were at the innermost of these calls.
+    var runsCallingOut = 0
 
     /// The runs of this loop that are under way, the innermost last.
     var runs: [Run] = []
     struct Run {
+        let name: RunLoop.Mode?
         /// Nil for a run that serves this loop inside a wait of Foundation's.
         let mode: HostedMode?
         /// It is the foreign run itself, not one nested in a callback.
@@ -107,7 +110,7 @@ final class FoundationHost: @unchecked Sendable {
         if observers.isEmpty {
             GuestLoop.tell(
                 serve: { FoundationHost.current(orMake: false)?.serveOnceMore() },
-                isServing: { FoundationHost.current(orMake: false).map { $0.callingOut > 0 } ?? false }
+                isServing: { FoundationHost.current(orMake: false).map(\.isServing) ?? false }
             ) { mode in FoundationHost.current(orMake: false)?.beforeRun(in: mode) }
             addObserver()
             addFoundationObserver()

@@ -21,6 +21,10 @@ let scenarios: [Scenario] = [
     ("woken from other threads", wakeUps),
     ("told from other threads", tellings),
     ("their notification queue", notificationQueue),
+    ("notifications in their wait in our callback", notificationsInOurCallback),
+    ("notifications in a private mode", privateModes),
+    ("modes that begin to take part", modesThatJoin),
+    ("notifications at the end of a run", postingAtTheEnd),
     ("our sources in their wait", sources),
     ("streams", streams),
     ("what is used in place of Foundation's", replacements),
@@ -417,4 +421,91 @@ extension FoundationLoop {
     custom.invalidate()
     theirs.invalidate()
     return state.lines == ["one", "two", "three"]
+}
+
+/// A notification is enqueued and posted in a wait of Foundation's that a callback of this loop begins.
+@Sendable private func notificationsInOurCallback(_ state: State) -> Bool {
+    let name = Notification.Name("hosting in a callback \(Thread.isMainThread)")
+    let observer = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+        state.count += 1
+        FoundationLoop.current.perform { state.other += 1 }
+        // It alone makes no further pass.
+        if state.count < 100 { NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .whenIdle) }
+    }
+    defer { NotificationCenter.default.removeObserver(observer) }
+    let theirs = keepTheirs()
+    defer { theirs.invalidate() }
+    Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+        Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+            NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .whenIdle)
+        }
+        while state.other == 0 { _ = FoundationLoop.current.run(mode: .default, before: late) }
+        RunLoop.current.stop()
+    }
+    return RunLoop.current.run(mode: .default) == .stopped && state.count < 50
+}
+
+/// What is posted in a nested run in a private mode makes no pass of Foundation's loop in the mode around it.
+@Sendable private func privateModes(_ state: State) -> Bool {
+    let name = Notification.Name("hosting in private \(Thread.isMainThread)")
+    let observer = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in state.count += 1 }
+    defer { NotificationCenter.default.removeObserver(observer) }
+    let hidden = RunLoop.Mode("hosting.private")
+    Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        FoundationLoop.current.perform { state.other += 1 }
+        RunLoop.current.add(Timer(timeInterval: 0, repeats: false) { _ in
+            NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .asap, coalesceMask: .none, forModes: [hidden])
+            NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .whenIdle, coalesceMask: .none, forModes: [hidden])
+        }, forMode: hidden)
+        RunLoop.current.add(Timer(timeInterval: 0.05, repeats: false) { _ in RunLoop.current.stop() }, forMode: hidden)
+        let keeps = keep(hidden)
+        RunLoop.current.run(mode: hidden)
+        keeps.invalidate()
+        if state.count != 2 || state.other != 0 { state.lines.append("served in the private mode") }
+    }
+    let keeps = keep()
+    defer { keeps.invalidate() }
+    while state.other == 0 { RunLoop.current.run(mode: .default, for: .milliseconds(5)) }
+    return state.lines.isEmpty
+}
+
+/// A mode begins to take part in the middle of a nested run of it.
+@Sendable private func modesThatJoin(_ state: State) -> Bool {
+    let joining = RunLoop.Mode("hosting.joining \(Thread.isMainThread)")
+    Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
+        let default_ = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in state.other += 1 }
+        FoundationLoop.current.add(default_, forMode: .default)
+        let own = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in
+            state.count += 1
+            if state.count == 5 { RunLoop.current.stop() }
+        }
+        FoundationLoop.current.add(own, forMode: FoundationLoop.Mode(joining.rawValue))
+        RunLoop.current.perform(inModes: [joining]) { _ = RunLoop.hostsFoundation(inModes: [joining]) }
+        let keeps = keep(joining)
+        RunLoop.current.run(mode: joining)
+        keeps.invalidate()
+        own.invalidate()
+        default_.invalidate()
+        RunLoop.current.stop()
+    }
+    return RunLoop.current.run(mode: .default) == .stopped && state.count == 5 && state.other == 0
+}
+
+/// The observer of the last notification gives Foundation's loop a timer, for which the run goes on.
+@Sendable private func postingAtTheEnd(_ state: State) -> Bool {
+    let name = Notification.Name("hosting at the end \(Thread.isMainThread)")
+    let mode = RunLoop.Mode("hosting.end")
+    guard RunLoop.hostsFoundation(inModes: [mode]) else { return false }
+    let observer = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
+        let timer = FoundationTimer(timeInterval: 0.02, repeats: false) { _ in state.count += 1 }
+        FoundationLoop.current.add(timer, forMode: FoundationLoop.Mode(mode.rawValue))
+    }
+    defer { NotificationCenter.default.removeObserver(observer) }
+    for style: NotificationQueue.PostingStyle in [.asap, .whenIdle] {
+        RunLoop.current.perform(inModes: [mode]) {
+            NotificationQueue.default.enqueue(Notification(name: name), postingStyle: style, coalesceMask: .none, forModes: [mode])
+        }
+        guard RunLoop.current.run(mode: mode) == .finished else { return false }
+    }
+    return state.count == 2
 }

@@ -20,6 +20,7 @@
 #define RUNLOOP_ADAPTERS_LIBDBUS_H
 #include "adapter.h"
 #include <dbus/dbus.h>
+#include <math.h>
 
 RL_HEADER_BEGIN
 
@@ -86,7 +87,7 @@ static inline void RLDBusToggleTimeout_(DBusTimeout *timeout, void *info) {
     RLDBusRemoveTimeout_(timeout, info);
     if (!dbus_timeout_get_enabled(timeout)) return;
     /* Its date is set in the loop: the thread that sends may have another clock. */
-    RLTimerRef timer = RLTimerCreate(1e12, interval, 0, 0, RLDBusDue_, &context);
+    RLTimerRef timer = RLTimerCreate(NAN, interval, 0, 0, RLDBusDue_, &context);
     dbus_timeout_set_data(timeout, timer, NULL);
     RLAddTimer(self->loop, timer, self->mode);
     RLTimerSetNextFireDelay(timer, interval);

@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard isValid else { return (-Int(EBADF), true, true) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
-        if native < 0 { return (-Int(EBADF), true, true) }
+        if native < 0 || !isValid { return (-Int(EBADF), true, true) }
         // The rest would come behind the bytes of another call, also if these are sent by now.
         let isOvertaken = done > 0 && turn != pointee.turns
         if isOvertaken || pointee.state.load(ordering: .relaxed) & SocketState.flushes != 0 { return (-Int(EAGAIN), true, true) }
@@ -107,7 +107,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
         let descriptor = native
-        if descriptor < 0 { return -Int(EBADF) }
+        // An Invalidate takes the number away later than the rest of the state, which would say that bytes have to wait.
+        if descriptor < 0 || !isValid { return -Int(EBADF) }
         let error = pointee.error.load(ordering: .relaxed)
         if error != 0 { return -Int(error) }
         if pointee.state.load(ordering: .relaxed) & SocketState.writingEnds != 0 { return -Int(EPIPE) }
@@ -161,8 +162,13 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// The end of the stream was reported (S-SOCK-26, 65).
     func endOfStream() {
-        if pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0 { return invalidate() }
-        _ = close(SocketClose.orderly)
+        guard isValid else { return }
+        pointee.writer.lockWord()
+        let isOver = pointee.state.load(ordering: .relaxed) & SocketState.flushes == 0
+        // What another thread writes from here on would be lost.
+        if isOver { _ = replaceState { $0 | SocketState.writingEnds } }
+        pointee.writer.unlockWord()
+        if isOver { invalidate() } else { _ = close(SocketClose.orderly) }
     }
 
     // MARK: The loop's thread

@@ -210,7 +210,7 @@ extension WaitingList {
 /// limit has left on the list of its own mode, and on that of the common modes if it is one (S-LIM-6).
 struct PostFloor {
     /// On the lists of other modes.
-    private var others: UInt64
+    private(set) var others: UInt64
     var common: UInt64
     var mode: ModePointer?
     var left: UInt64 = 0

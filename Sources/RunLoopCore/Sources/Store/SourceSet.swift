@@ -19,10 +19,12 @@ struct SourceSet {
     private static var smallest: Int { 8 }
 
     /// Most hashes are addresses at equal distances. One multiplication leaves them at equal distances, which for some are such that long runs
-    /// of slots fill; with the upper half folded in, a second one leaves no order.
+    /// of slots fill; with the upper half folded in, a second one leaves no order. Its factor differs with the capacity: what comes in the order of a
+    /// larger table would fill the first part of a smaller one first.
     private func start(_ hash: UInt) -> Int {
-        let once = hash &* 0x9e37_79b9_7f4a_7c15
-        return Int(truncatingIfNeeded: ((once ^ once >> 32) &* 0x9e37_79b9_7f4a_7c15) >> 40) & (capacity - 1)
+        let factor: UInt = 0x9e37_79b9_7f4a_7c15
+        let once = hash &* factor
+        return topBits((once ^ once >> 32) &* factor &* UInt(2 * capacity.leadingZeroBitCount + 1), below: capacity)
     }
 
     private static func hash(of value: UInt) -> UInt {
