@@ -35,7 +35,7 @@ void *rl_dispatch_function(const char *name, bool searches) {
     return library ? dlsym(library, name) : NULL;
 }
 
-bool rl_load_dispatch(struct rl_dispatch *functions) {
+bool rl_load_dispatch(struct rl_dispatch *functions, bool searches) {
     static const char names[] =
         "_dispatch_source_type_read\0dispatch_source_create\0dispatch_set_context\0"
         "dispatch_source_set_event_handler_f\0dispatch_source_set_cancel_handler_f\0dispatch_resume\0"
@@ -43,7 +43,7 @@ bool rl_load_dispatch(struct rl_dispatch *functions) {
         "dispatch_get_global_queue\0dispatch_after_f";
     void **slot = (void **)functions;
     for (const char *name = names; name < names + sizeof names; name += strlen(name) + 1) {
-        *slot = rl_dispatch_function(name, true);
+        *slot = rl_dispatch_function(name, searches);
         if (!*slot++) return false;
     }
     return true;

@@ -162,7 +162,6 @@ enum { UNKNOWN, MAIN, OTHER };
 static __thread char thread;
 /* This is a child of `fork`, where a thread that does not exist may hold the lock of dl_iterate_phdr(3) for ever, but not that of dlsym(3). */
 static bool isChild;
-static bool hasTriedInChild;
 
 void rlcf_attach_main_queue(void) {
     /* Main thread's only: the number of objects that were loaded at the last try, and whether it worked. */
@@ -170,10 +169,7 @@ void rlcf_attach_main_queue(void) {
     static bool attached;
     if (thread == UNKNOWN) thread = getpid() == gettid() ? MAIN : OTHER;
     if (thread == OTHER || attached) return;
-    if (isChild) {
-        if (hasTriedInChild) return;
-        hasTriedInChild = true;
-    } else {
+    if (!isChild) {
         unsigned long long loads = 0;
         dl_iterate_phdr(countLoads, &loads);
         if (loads == tried) return;
@@ -267,7 +263,6 @@ static void letLocksGo(void) {
 
 static void forgetInChild(void) {
     isChild = true;
-    hasTriedInChild = false;
     thread = UNKNOWN;
     letLocksGo();
 }

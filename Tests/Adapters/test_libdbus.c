@@ -200,6 +200,34 @@ RL_TEST(a_handler_runs_the_loop, "S-ADP-8", "In a run that a handler makes its c
 
 static RLDBusRef to_detach;
 
+static void move_and_run(DBusPendingCall *pending, void *info) {
+    int before = answers;
+    RLDBusDetach(to_detach);
+    to_detach = RLDBusAttach(caller, RLGetCurrent(), "modal");
+    ck_assert_ptr_nonnull(to_detach);
+    keep_alive(RLGetCurrent(), "modal");
+    expect_run("modal", 0.1, false, TimedOut);
+    ck_assert_int_eq(answers, before);
+    answered(pending, info);
+}
+
+RL_TEST(a_handler_moves_its_connection, "S-ADP-7 S-ADP-8", "A handler moves its connection to another mode and runs that; what comes is dispatched there, later") {
+    RLDBusRef service;
+    begin();
+    DBusConnection *server_side = start_service(&service);
+    caller = connect_to_bus();
+    to_detach = RLDBusAttach(caller, RLGetCurrent(), kRLDefaultMode);
+    call(caller, "Add", 1, 60000, move_and_run);
+    call(caller, "Add", 2, 60000, answered);
+    while (answers < 2) {
+        RLRunInMode(kRLDefaultMode, 0.01, false);
+        RLRunInMode("modal", 0.01, false);
+    }
+    RLDBusDetach(to_detach), RLDBusDetach(service);
+    close_connection(caller), close_connection(server_side);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 static void detach(DBusPendingCall *pending, void *info) {
     answered(pending, info);
     RLDBusDetach(to_detach);

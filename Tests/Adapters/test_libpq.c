@@ -312,6 +312,23 @@ RL_TEST(a_callback_runs_the_loop, "S-ADP-8", "A result's callback sends another 
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
 
+static void at_the_rows_move(Client *client) {
+    if (client->results != 1 || client->ends > 0) return;
+    RLPostgresDetach(client->place);
+    client->place = RLPostgresAttach(client->connection, RLGetCurrent(), kRLDefaultMode, 0, &callbacks, client);
+    ck_assert_ptr_nonnull(client->place);
+}
+
+RL_TEST(a_callback_detaches_and_attaches, "S-ADP-7 S-ADP-8", "A connection that a callback of a query's rows detaches and attaches again tells the end of that query") {
+    Client client = {.connects = 0, .then = at_the_rows_move};
+    begin();
+    start(&client);
+    query(&client, "SELECT 2");
+    run_until(&client.ends, 1);
+    end(&client);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 static int notices;
 
 static void run_at_notice(void *info, const char *text) {

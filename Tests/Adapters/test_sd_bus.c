@@ -301,6 +301,34 @@ RL_TEST(a_handler_runs_the_loop, "S-ADP-8", "In a run that a handler makes its b
 
 static RLSDBusRef to_detach;
 
+static int move_and_run(sd_bus_message *message, void *info, sd_bus_error *error) {
+    int before = answers;
+    sd_bus *bus = sd_bus_message_get_bus(message);
+    RLSDBusDetach(to_detach);
+    to_detach = RLSDBusAttach(bus, RLGetCurrent(), "modal", lost, &losses);
+    ck_assert_ptr_nonnull(to_detach);
+    ck_assert_ptr_null(RLSDBusAttach(bus, RLGetCurrent(), "modal", lost, &losses));
+    keep_alive(RLGetCurrent(), "modal");
+    expect_run("modal", 0.1, false, TimedOut);
+    ck_assert_int_eq(answers, before);
+    return answered(message, info, error);
+}
+
+RL_TEST(a_handler_moves_its_bus, "S-ADP-7 S-ADP-8", "A handler that moves its bus to another mode and runs that keeps the bus; what comes is dispatched there, later") {
+    RLSDBusRef service;
+    begin();
+    sd_bus *server_side = start_service(&service), *client_side = start_client(&to_detach);
+    call(client_side, "Add", 1, 60, move_and_run);
+    for (long number = 0; number < 10; number++) call(client_side, "Add", number, 60, answered);
+    while (answers < 11 && !losses) {
+        RLRunInMode(kRLDefaultMode, 0.01, false);
+        RLRunInMode("modal", 0.01, false);
+    }
+    ck_assert_int_eq(losses, 0);
+    end(client_side, to_detach), end(server_side, service);
+    expect_run(kRLDefaultMode, 0, false, Finished);
+}
+
 static int detach(sd_bus_message *message, void *info, sd_bus_error *error) {
     RLSDBusDetach(to_detach);
     return answered(message, info, error);

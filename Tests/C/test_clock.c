@@ -533,6 +533,7 @@ static void have_it_unlocked(RLTimerRef timer, void *unused) {
     gate_open(&lock_is_wanted_no_more);
     gate_wait(&lock_is_free);
 }
+static void move_and_stop_at_once(void *unused) { move_and_stop(NULL, unused); }
 static void add_timer_in(double seconds, RLTimerCallBack function) {
     RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + seconds, 0, 0, 0, function, NULL);
     RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
@@ -546,6 +547,7 @@ RL_TEST(a_stopped_wait_for_a_lock, "S-SYNC-24 S-CLK-14", "The limit of a wait fo
     Thread *owner = thread_start(own_the_lock, NULL);
     gate_wait(&lock_is_taken);
     RLClockSetAutomatic(clock_of_loop, true);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, move_and_stop_at_once, NULL, NULL);
     ck_assert(RLLockInMode(&lock_of_another, kRLDefaultMode, 5));
     ck_assert(is(passed(), 2));
     RLLockUnlock(&lock_of_another);

@@ -71,6 +71,26 @@ RL_ORDER_SHARED_ struct RLLockOrderEdges_ RLLockOrder_;
 RL_ORDER_SHARED_ __thread const void *RL_NULLABLE RLLockOrderHeld_[RL_ORDER_HELD_];
 RL_ORDER_SHARED_ __thread int RLLockOrderCount_;
 
+static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
+
+static inline unsigned RLLockOrderList_(const void *RL_NULLABLE lock) {
+    return (unsigned)((uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15u >> 54);
+}
+static inline unsigned RLLockOrderPairList_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
+    return (RLLockOrderList_(first) * 31 + RLLockOrderList_(second)) % RL_ORDER_LISTS_;
+}
+static inline void RLLockOrderLink_(int place) {
+    struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[place];
+    int *ofFirst = &RLLockOrder_.ofFirst[RLLockOrderList_(edge->first)];
+    int *ofPair = &RLLockOrder_.ofPair[RLLockOrderPairList_(edge->first, edge->second)];
+    edge->nextOfFirst = *ofFirst;
+    edge->nextOfPair = *ofPair;
+    *ofFirst = *ofPair = place + 1;
+}
+static inline void RLLockOrderLinkAll_(void) {
+    for (int i = 0; i < RL_ORDER_LISTS_; i++) RLLockOrder_.ofFirst[i] = RLLockOrder_.ofPair[i] = 0;
+    for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrderLink_(i);
+}
 static inline void RLLockOrderEnter_(void) {
     int own = (int)getpid(), found = 0, tries = 0, cancellation, error = errno;
     while (!__atomic_compare_exchange_n(&RLLockOrder_.word, &found, own, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -87,22 +107,8 @@ static inline void RLLockOrderEnter_(void) {
             found = 0;
         }
     }
-}
-static inline void RLLockOrderLeave_(void) { __atomic_store_n(&RLLockOrder_.word, 0, __ATOMIC_RELEASE); }
-
-static inline unsigned RLLockOrderList_(const void *RL_NULLABLE lock) {
-    return (unsigned)((uint64_t)(uintptr_t)lock * 0x9e3779b97f4a7c15u >> 54);
-}
-static inline unsigned RLLockOrderPairList_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
-    return (RLLockOrderList_(first) * 31 + RLLockOrderList_(second)) % RL_ORDER_LISTS_;
-}
-static inline void RLLockOrderLink_(int place) {
-    struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[place];
-    int *ofFirst = &RLLockOrder_.ofFirst[RLLockOrderList_(edge->first)];
-    int *ofPair = &RLLockOrder_.ofPair[RLLockOrderPairList_(edge->first, edge->second)];
-    edge->nextOfFirst = *ofFirst;
-    edge->nextOfPair = *ofPair;
-    *ofFirst = *ofPair = place + 1;
+    /* A thread that is not in this process may have left the lists as they were in the middle of a change. */
+    if (found != 0) RLLockOrderLinkAll_();
 }
 static inline bool RLLockOrderHas_(const void *RL_NULLABLE first, const void *RL_NULLABLE second) {
     int place = RLLockOrder_.ofPair[RLLockOrderPairList_(first, second)];
@@ -241,8 +247,7 @@ static inline void RLLockOrderForget(const void *RL_NONNULL memory, size_t size)
         bool isThere = (first >= start && first < start + size) || (second >= start && second < start + size);
         if (isThere) RLLockOrder_.edges[i] = RLLockOrder_.edges[--RLLockOrder_.count]; else i++;
     }
-    for (int i = 0; i < RL_ORDER_LISTS_; i++) RLLockOrder_.ofFirst[i] = RLLockOrder_.ofPair[i] = 0;
-    for (int i = 0; i < RLLockOrder_.count; i++) RLLockOrderLink_(i);
+    RLLockOrderLinkAll_();
     RLLockOrderLeave_();
 }
 

@@ -166,7 +166,7 @@ struct rl_dispatch {
     void (*after)(uint64_t when, void *queue, void *context, void (*work)(void *context));
 };
 /* False if the process has no libdispatch. */
-bool rl_load_dispatch(struct rl_dispatch *functions) __attribute__((visibility("hidden")));
+bool rl_load_dispatch(struct rl_dispatch *functions, bool searches) __attribute__((visibility("hidden")));
 
 static inline int rl_errno(void) { return errno; }
 static inline void rl_set_errno(int value) { errno = value; }

@@ -109,7 +109,9 @@ extension ArrayPointer {
     func remove(at index: Int) {
         let values = pointee.values!
         let value = values[index]
-        if index == 0 {
+        // The shorter part moves.
+        if index < pointee.count - index - 1 || index == 0 {
+            memmove(values + 1, values, index * MemoryLayout<UnsafeRawPointer?>.stride)
             pointee.values = values + 1
             pointee.capacity -= 1
             pointee.count -= 1

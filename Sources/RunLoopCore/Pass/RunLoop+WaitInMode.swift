@@ -20,6 +20,8 @@ struct ModeWaiter: ~Copyable {
     let outerLockWait: LoopWaiterPointer?
     /// It is no longer notified.
     var isOver = false
+    /// How many runs of a wait for a lock were stopped, one after the other, before time went on in them.
+    var stalls = 0
 }
 
 typealias ModeWaiterPointer = UnsafeMutablePointer<ModeWaiter>
@@ -66,10 +68,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let begin = time
         let result = run(in: record.pointee.mode, seconds: deadline > begin ? .infinity : 0, until: deadline, returnsAfterSource: false)
         if record.isTold { return true }
-        // The second: a mark that came later than the word that it belongs to, which the thread has seen by then. Runs that are all stopped before
-        // they come on come to their end by the clock.
+        // The second: a mark that came later than the word that it belongs to, which the thread has seen by then. Very many runs that are all stopped
+        // before they come on come to their end by the clock.
         if result == .stopped || result == .handledSource {
-            return record.pointee.condition != nil || (time != begin ? time : watchTime) < deadline
+            record.pointee.stalls = time == begin ? record.pointee.stalls + 1 : 0
+            return record.pointee.condition != nil || (record.pointee.stalls < 1000 ? time : watchTime) < deadline
         }
         if result != .finished { return false }
         // The loop does not run any more: its thread ends. A clock that the program moves wakes only running loops, so the thread reads

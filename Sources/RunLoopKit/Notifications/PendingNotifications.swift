@@ -251,6 +251,8 @@ package final class PendingNotifications<Note> {
 /// What posts the notifications that wait in the calling thread's queues.
 final class QueuesOfThread {
     private var queues: [(isThere: () -> Bool, post: (RunLoop.Mode) -> Bool)] = []
+    /// With how many of them those that are gone are looked for.
+    private var nextLook = 8
     private static let list = ThreadLocal<QueuesOfThread>()
 
     static func prepare() { _ = list }
@@ -262,7 +264,11 @@ final class QueuesOfThread {
 
     static func add(isThere: @escaping () -> Bool, _ post: @escaping (RunLoop.Mode) -> Bool) {
         let list = list.value { QueuesOfThread() }
-        list.queues.removeAll { !$0.isThere() }
+        // Not at each call, for which all would be looked through.
+        if list.queues.count >= list.nextLook {
+            list.queues.removeAll { !$0.isThere() }
+            list.nextLook = 2 * list.queues.count + 8
+        }
         list.queues.append((isThere, post))
     }
 

@@ -31,7 +31,8 @@ typedef struct RLAdapter_ {
     bool isBusy, isEnded;                 /* a call into the library is under way; RLAdapterEnd_ was called */
     bool hasPutOff, isDue;                /* files wait, or the timer waits, for the end of that call */
     const void *subject;                  /* what is attached, if the other library does not say whether it is */
-    struct RLAdapter_ *next;              /* of the thread's others with a subject */
+    struct RLAdapter_ *next;              /* of the thread's others with a subject; an ended one stays while it is busy */
+    struct RLAdapter_ *heir;              /* of an ended one: the subject's next adapter, which is busy until this call is over; a use */
     RLSourceRef alarm;                    /* in the timer's place, where that would be by another clock than the library's */
     bool measures;                        /* the library has a date in mind, of the system's clock, and looks at that clock itself */
 } RLAdapter_;
@@ -102,9 +103,18 @@ static inline bool RLAdapterEnter_(RLAdapter_ *self, RLAdapterFile_ *file) {
     return !(file->isPutOff = self->hasPutOff = true);
 }
 
+/* Takes an adapter out of the thread's list. */
+static inline void RLAdapterUnlist_(RLAdapter_ *self) {
+    RLAdapter_ **link = &RLAdapterFirst_;
+    while (*link && *link != self) link = &(*link)->next;
+    if (*link) *link = self->next;
+}
+
 /* Ends the call: what was put off has its turn. The adapter may be gone then. */
 static inline void RLAdapterLeave_(RLAdapter_ *self) {
-    self->isBusy = false;
+    RLAdapter_ *heir = self->heir;
+    self->isBusy = false, self->heir = NULL;
+    if (self->isEnded) RLAdapterUnlist_(self);
     if (self->isDue) RLAdapterArm_(self, 0);
     for (RLAdapterFile_ *file = self->hasPutOff ? self->files : NULL; file; file = file->next) {
         if (file->isPutOff) RLFileDescriptorEnablePersistentCallBacks(file->object, file->wanted);
@@ -112,6 +122,7 @@ static inline void RLAdapterLeave_(RLAdapter_ *self) {
     }
     self->isDue = self->hasPutOff = false;
     RLAdapterDrop_(self);
+    if (heir) RLAdapterLeave_(heir);
 }
 
 static inline void RLAdapterFire_(RLTimerRef timer, void *info);
@@ -130,10 +141,15 @@ static inline void RLAdapterFire_(RLTimerRef timer, void *info) {
     self->due(self);
 }
 
-/* Makes an adapter of so many bytes, with a timer that is not set; NULL without a loop, a mode or memory, and if the subject has one. */
+/* Makes an adapter of so many bytes, with a timer that is not set; NULL without a loop, a mode or memory, and if the subject has one. In a call of
+   the library that an ended adapter of the subject makes it is busy until the end of that. */
 static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode, void (*due)(RLAdapter_ *self), const void *subject) {
-    RLAdapter_ *other = subject ? RLAdapterFirst_ : NULL;
-    while (other && other->subject != subject) other = other->next;
+    RLAdapter_ *other = NULL, *busy = NULL;
+    for (RLAdapter_ *one = subject ? RLAdapterFirst_ : NULL; one; one = one->next) {
+        if (one->subject != subject) continue;
+        if (!one->isEnded) other = one;
+        else if (!one->heir) busy = one;
+    }
     RLAdapter_ *self = loop && mode && !other ? (RLAdapter_ *)calloc(1, size) : NULL;
     if (self) self->mode = (char *)malloc(strlen(mode) + 1);
     if (!self || !self->mode) return free(self), (void *)NULL;
@@ -141,6 +157,7 @@ static inline void *RLAdapterCreate_(size_t size, RLRunLoopRef loop, RLMode mode
     RLRetain(self->loop = loop);
     self->due = due, self->uses = 1, self->subject = subject;
     if (subject) self->next = RLAdapterFirst_, RLAdapterFirst_ = self;
+    if (busy) self->isBusy = true, self->uses++, busy->heir = self;
     RLAdapterMakeTimer_(self);
     return self;
 }
@@ -185,11 +202,7 @@ static inline void RLAdapterUnwatch_(RLAdapterFile_ *file) {
 static inline void RLAdapterEnd_(RLAdapter_ *self) {
     if (self->isEnded) return;
     self->isEnded = true;
-    for (RLAdapter_ **link = &RLAdapterFirst_; *link; link = &(*link)->next) {
-        if (*link != self) continue;
-        *link = self->next;
-        break;
-    }
+    if (!self->isBusy) RLAdapterUnlist_(self);
     while (self->files) RLAdapterUnwatch_(self->files);
     RLAdapterEndAlarm_(self);
     RLTimerInvalidate(self->timer);

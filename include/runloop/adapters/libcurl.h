@@ -41,9 +41,13 @@ struct RLCurl {
     void *info;
 };
 
+static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info);
+
 /* Lets libcurl work for a socket, or for its timer, and reports the transfers that are over. */
 static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket_t fd, int what) {
     int left;
+    long milliseconds;
+    bool isArmed = false;
     CURLMsg *message;
     if (!RLAdapterEnter_(&self->adapter, file)) return;
     if (curl_multi_socket_action(self->multi, fd, what, &left) == CURLM_RECURSIVE_API_CALL) {
@@ -62,8 +66,12 @@ static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket
         CURL *easy = message->easy_handle;
         CURLcode result = message->data.result;
         curl_multi_remove_handle(self->multi, easy);
+        /* Nothing else tells a run that the program makes there of the other transfers that are over. */
+        if (left > 0) RLAdapterArm_(&self->adapter, 0), isArmed = true;
         if (self->done) self->done(easy, result, self->info);
     }
+    if (isArmed && !self->adapter.isEnded && curl_multi_timeout(self->multi, &milliseconds) == CURLM_OK)
+        (void)RLCurlTime_(self->multi, milliseconds, self);
     RLAdapterDrop_(&self->adapter);
 }
 

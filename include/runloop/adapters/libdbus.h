@@ -138,7 +138,7 @@ static inline void RLDBusDetach(RLDBusRef dbus) {
 static inline RLDBusRef RLDBusAttach(DBusConnection *connection, RLRunLoopRef loop, RLMode mode) {
     if (!connection || !dbus_connection_allocate_data_slot(&RLDBusSlot_)) return NULL;
     bool isAttached = dbus_connection_get_data(connection, RLDBusSlot_) != NULL;
-    RLDBusRef self = isAttached ? NULL : (RLDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLDBusDispatch_, NULL);
+    RLDBusRef self = isAttached ? NULL : (RLDBusRef)RLAdapterCreate_(sizeof *self, loop, mode, RLDBusDispatch_, connection);
     if (!self) return dbus_connection_free_data_slot(&RLDBusSlot_), (RLDBusRef)NULL;
     (void)dbus_connection_set_data(connection, RLDBusSlot_, self, NULL);
     RLSourceContext context = {0, self, NULL, NULL, NULL, NULL, NULL, NULL, NULL, RLDBusPerform_};

@@ -102,7 +102,7 @@ static inline PGnotify *RLPostgresNotification_(RLPostgresRef self) {
     return notification;
 }
 
-/* Hands over what has arrived. With isOver no more can come, and libpq gives an error for what is missing. */
+/* Hands over what has arrived; the timer has runs that a callback makes do so too, for which nothing else is ready. With isOver no more can come, and libpq gives an error for what is missing. */
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
     PGresult *result;
@@ -118,13 +118,16 @@ static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
             break;
         }
         copied = copies, self->isIdle = !result;
+        RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
         else PQclear(result);
     }
     while ((notification = RLPostgresNotification_(self)) != NULL) {
+        RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.notified && !self->adapter.isEnded) self->callbacks.notified(self->connection, notification, self->info);
         PQfreemem(notification);
     }
+    RLAdapterDisarm_(&self->adapter);
 }
 
 static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info);
@@ -192,7 +195,9 @@ static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef lo
     if (PQstatus(connection) == CONNECTION_BAD || !callbacks) return NULL;
     RLPostgresRef self = (RLPostgresRef)RLAdapterCreate_(sizeof *self, loop, mode, RLPostgresDue_, connection);
     if (!self) return NULL;
-    self->connection = connection, self->callbacks = *callbacks, self->info = info, self->isIdle = true;
+    self->connection = connection, self->callbacks = *callbacks, self->info = info;
+    /* A query of which the last result was not taken yet has an end to tell. */
+    self->isIdle = PQpipelineStatus(connection) != PQ_PIPELINE_OFF || PQtransactionStatus(connection) != PQTRANS_ACTIVE;
     self->isConnecting = PQstatus(connection) != CONNECTION_OK;
     self->file = RLAdapterWatch_(&self->adapter, PQsocket(connection), RLPostgresReady_);
     if (!self->file) return RLAdapterEnd_(&self->adapter), (RLPostgresRef)NULL;
