@@ -601,4 +601,80 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(thread.join() == .stopped)
         #expect(trace.all == ["its own"])
     }
+
+    @Test("What waits is posted before a host waits in a callback of the loop, and what that enqueues before its next wait: S-NQ-5, S-NQ-13")
+    func hostInCallback() {
+        let trace = withQueue { _, trace in
+            let center = tracedCenter(trace)
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                own.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+                for wait in 1...3 {
+                    run.prepare()
+                    run.prepare()
+                    trace.add("wait \(wait)")
+                    run.dispatch()
+                }
+                run.invalidate()
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(trace == ["first", "wait 1", "second", "wait 2", "wait 3"])
+    }
+
+    @Test("A host that waits outside of callbacks has nothing posted for a mode in which no run begins: S-NQ-7, S-FRN-6")
+    func hostOfEmptyMode() {
+        let trace = withQueue { queue, trace in
+            let mode = RunLoop.Mode("empty")
+            guard let run = try? RunLoop.ForeignRun(mode: mode) else { return trace.add("no run") }
+            queue.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: [], forModes: [mode])
+            queue.enqueue(Notification(name: .second), postingStyle: .whenIdle, coalesceMask: [], forModes: [mode])
+            run.prepare()
+            run.dispatch()
+            trace.add("a source")
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: mode)
+            run.dispatch()
+            run.prepare()
+            source.invalidate()
+            run.invalidate()
+        }
+        #expect(trace == ["a source", "first", "second"])
+    }
+
+    @Test("What a run inside of a host's wait leaves is posted by another pass of the host's run: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [
+        NotificationQueue.PostingStyle.asap, .whenIdle,
+    ])
+    func leftInHostsWait(style: NotificationQueue.PostingStyle) {
+        let trace = withQueue { queue, trace in
+            let other = RunLoop.Mode("other")
+            nonisolated(unsafe) let own = queue
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+            // The queue's observers are in both modes.
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, other])
+            run.prepare()
+            run.dispatch()
+            run.prepare()
+            RunLoop.current.perform(inModes: [other]) { own.enqueue(Notification(name: .first), postingStyle: style) }
+            RunLoop.current.run(mode: other, for: .zero)
+            trace.add("nested run over")
+            run.dispatch()
+            run.prepare()
+            run.dispatch()
+            trace.add("the host goes on")
+            source.invalidate()
+            run.invalidate()
+        }
+        #expect(trace == ["third", "nested run over", "first", "the host goes on"])
+    }
 }

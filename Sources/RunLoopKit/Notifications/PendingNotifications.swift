@@ -62,8 +62,8 @@ package final class PendingNotifications<Note> {
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
-    /// `nextSequence` at the end of the last `postBeforeWait`.
-    private var postedUntil: UInt64 = 0
+    /// `nextSequence` at the end of the last `postBeforeWait`, and the thread's dispatches.
+    private var postedUntil: (UInt64, UInt) = (0, 0)
     /// Whether something was enqueued, since a run last ended, for which the loop was not woken.
     private var isSomethingNew = false
     /// Whether the loop may wait before the observer is called again: since the observer was called for the
@@ -187,12 +187,13 @@ package final class PendingNotifications<Note> {
     /// The host of a foreign run is about to wait in a callback of the loop, where no observer is called before that. What was enqueued while posting is
     /// for a later wait, of which that alone is no reason. True if anything was posted.
     private func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
-        guard nextSequence != postedUntil, !groups.isEmpty, let loop else { return false }
+        let now = (nextSequence, QueuesOfThread.dispatches)
+        guard now != postedUntil, !groups.isEmpty, let loop else { return false }
         let before = posted
         let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
         postRound(.asap, permitted)
         postRound(.whenIdle, permitted)
-        postedUntil = nextSequence
+        postedUntil = (nextSequence, now.1)
         return posted != before
     }
 
@@ -256,6 +257,11 @@ final class QueuesOfThread {
     private static let list = ThreadLocal<QueuesOfThread>()
 
     static func prepare() { _ = list }
+
+    /// How many waits of foreign runs have ended.
+    static var dispatches: UInt { list.known?.dispatches ?? 0 }
+    private var dispatches: UInt = 0
+    static func countDispatch() { list.known?.dispatches &+= 1 }
 
     /// How many times queues were called before a wait; nil: there are none.
     static var waits: UInt? { list.known?.waits }
