@@ -630,6 +630,30 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["first", "wait 1", "second", "wait 2", "wait 3"])
     }
 
+    @Test("A foreign run is not idle between two passes of a busy loop: S-NQ-5, S-NQ-6")
+    func busyForeignRun() {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            nonisolated(unsafe) var left = 4
+            let source = RunLoop.Source { source in
+                trace.add("\(left)")
+                if left == 3 { own.enqueue(Notification(name: .first), postingStyle: .whenIdle) }
+                left -= 1
+                if left > 0 { source.signal() }
+            }
+            RunLoop.current.add(source, forMode: .default)
+            source.signal()
+            guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+            for _ in 0..<8 {
+                run.prepare()
+                run.dispatch()
+            }
+            source.invalidate()
+            run.invalidate()
+        }
+        #expect(trace == ["4", "3", "2", "1", "first"])
+    }
+
     @Test("A host that waits outside of callbacks has nothing posted for a mode in which no run begins: S-NQ-7, S-FRN-6")
     func hostOfEmptyMode() {
         let trace = withQueue { queue, trace in

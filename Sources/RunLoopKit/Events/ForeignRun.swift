@@ -5,12 +5,6 @@ internal import CRunLoopInstalled
 internal import CRunLoop
 #endif
 
-#if canImport(Glibc)
-internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#endif
-
 extension RunLoop {
     /// A run of the calling thread's loop whose waits are made by another loop, such as GLib's or libuv's (S-FRN-1).
     ///
@@ -101,14 +95,9 @@ extension RunLoop {
         @discardableResult
         public func prepare() -> Duration? {
             beforeCall()
-            hasPosted = false
-            let waits = isInCallback ? QueuesOfThread.waits : nil
-            var seconds = RLForeignRunPrepare(reference)
-            // In a callback of the loop the steps before the wait are left out (S-FRN-9).
-            if let waits, waits == QueuesOfThread.waits, QueuesOfThread.postBeforeWait(in: mode) {
-                hasPosted = true
-                seconds = RLForeignRunPrepare(reference)
-            }
+            // In a callback of the loop the steps before the wait are left out (S-FRN-9). While the host waits around the callback it has waited already.
+            hasPosted = QueuesOfThread.isAny && RLForeignRunIsNested_(reference) && !RLIsWaiting(loop) && QueuesOfThread.postBeforeWait(in: mode)
+            let seconds = RLForeignRunPrepare(reference)
             return seconds.isFinite ? Duration(seconds: seconds) : nil
         }
 
@@ -122,15 +111,6 @@ extension RunLoop {
             QueuesOfThread.countDispatch()
             let result = RLForeignRunDispatch(reference)
             return result == .goesOn ? nil : RunResult(result)
-        }
-
-        /// Whether the loop is in a callback, if there may be notifications for which that matters.
-        private var isInCallback: Bool {
-            guard QueuesOfThread.waits != nil, RLGetCurrentIfMade() == loop, RLForeignRunIsValid(reference), !RLIsWaiting(loop),
-                let name = RLCopyCurrentMode(loop)
-            else { return false }
-            free(name)
-            return true
         }
 
         private func beforeCall() {

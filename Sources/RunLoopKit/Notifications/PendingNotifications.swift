@@ -208,7 +208,6 @@ package final class PendingNotifications<Note> {
         // After a nested run the stage of the run around it is not known.
         isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
-        if activity == .beforeWaiting { QueuesOfThread.countWait() }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
@@ -263,10 +262,8 @@ final class QueuesOfThread {
     private var dispatches: UInt = 0
     static func countDispatch() { list.known?.dispatches &+= 1 }
 
-    /// How many times queues were called before a wait; nil: there are none.
-    static var waits: UInt? { list.known?.waits }
-    private var waits: UInt = 0
-    static func countWait() { list.known?.waits &+= 1 }
+    /// Whether the calling thread has had any.
+    static var isAny: Bool { list.known != nil }
 
     static func add(isThere: @escaping () -> Bool, _ post: @escaping (RunLoop.Mode) -> Bool) {
         let list = list.value { QueuesOfThread() }

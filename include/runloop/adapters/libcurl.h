@@ -39,6 +39,7 @@ struct RLCurl {
     CURLM *multi;
     RLCurlDone done;
     void *info;
+    int reporting; /* calls of RLCurlWork_ that report, each in a run that `done` makes */
 };
 
 static inline int RLCurlTime_(CURLM *multi, long milliseconds, void *info);
@@ -67,8 +68,10 @@ static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket
         CURLcode result = message->data.result;
         curl_multi_remove_handle(self->multi, easy);
         /* Nothing else tells a run that the program makes there of the other transfers that are over. */
-        if (left > 0) RLAdapterArm_(&self->adapter, 0), isArmed = true;
+        if (left > 0 && self->reporting == 0) RLAdapterArm_(&self->adapter, 0), isArmed = true;
+        self->reporting++;
         if (self->done) self->done(easy, result, self->info);
+        self->reporting--;
     }
     if (isArmed && !self->adapter.isEnded && curl_multi_timeout(self->multi, &milliseconds) == CURLM_OK)
         (void)RLCurlTime_(self->multi, milliseconds, self);

@@ -46,6 +46,7 @@ typedef struct RLPostgres {
     void *info;
     RLAdapterFile_ *file;
     bool isConnecting, isIdle; /* the last result's end was told */
+    int telling;               /* calls of RLPostgresTell_, each in a run that a callback makes */
 } *RLPostgresRef;
 
 /**
@@ -88,7 +89,8 @@ static inline void RLPostgresLose_(RLPostgresRef self) {
 static inline bool RLPostgresNext_(RLPostgresRef self, bool isOver, PGresult **result) {
     if (self->adapter.isEnded || !RLAdapterEnter_(&self->adapter, self->file)) return false;
     bool isThere = isOver || !PQisBusy(self->connection);
-    *result = isThere ? PQgetResult(self->connection) : NULL;
+    /* PQisBusy may have called the notice processor, and that may have detached. */
+    *result = isThere && !self->adapter.isEnded ? PQgetResult(self->connection) : NULL;
     bool isEnded = self->adapter.isEnded;
     RLAdapterLeave_(&self->adapter);
     if (isEnded) PQclear(*result);
@@ -106,7 +108,7 @@ static inline PGnotify *RLPostgresNotification_(RLPostgresRef self) {
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
     PGresult *result;
-    bool copied = false;
+    bool copied = false, isOutermost = self->telling++ == 0;
     while (RLPostgresNext_(self, isOver, &result)) {
         ExecStatusType status = PQresultStatus(result);
         bool copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
@@ -118,16 +120,18 @@ static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
             break;
         }
         copied = copies, self->isIdle = !result;
-        RLAdapterArm_(&self->adapter, 0);
+        /* libpq says of a COPY again and again that it is under way; and runs in runs would be as deep as there are results. */
+        if (isOutermost && !copies) RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
         else PQclear(result);
     }
     while ((notification = RLPostgresNotification_(self)) != NULL) {
-        RLAdapterArm_(&self->adapter, 0);
+        if (isOutermost) RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.notified && !self->adapter.isEnded) self->callbacks.notified(self->connection, notification, self->info);
         PQfreemem(notification);
     }
-    RLAdapterDisarm_(&self->adapter);
+    self->telling--;
+    if (isOutermost) RLAdapterDisarm_(&self->adapter);
 }
 
 static inline void RLPostgresReady_(RLFileDescriptorRef object, RLOptionFlags types, void *info);
@@ -197,7 +201,10 @@ static inline RLPostgresRef RLPostgresAttach(PGconn *connection, RLRunLoopRef lo
     if (!self) return NULL;
     self->connection = connection, self->callbacks = *callbacks, self->info = info;
     /* A query of which the last result was not taken yet has an end to tell. */
-    self->isIdle = PQpipelineStatus(connection) != PQ_PIPELINE_OFF || PQtransactionStatus(connection) != PQTRANS_ACTIVE;
+    self->isIdle = PQtransactionStatus(connection) != PQTRANS_ACTIVE;
+#ifdef LIBPQ_HAS_PIPELINING
+    if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) self->isIdle = true;
+#endif
     self->isConnecting = PQstatus(connection) != CONNECTION_OK;
     self->file = RLAdapterWatch_(&self->adapter, PQsocket(connection), RLPostgresReady_);
     if (!self->file) return RLAdapterEnd_(&self->adapter), (RLPostgresRef)NULL;
