@@ -246,3 +246,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return true
     }
 }
+
+/// How far the removal of a loop's sources at the end of its thread has come.
+struct Sweep {
+    /// Whose turn it is; nil: no sweep is under way.
+    var mode: ModePointer?
+    /// In the table of its sources, which is looked at to the end that it had.
+    var slot = 0
+    var end = 0
+    var hasFound = false
+}

@@ -76,6 +76,9 @@ struct Process: ~Copyable {
     /// The function that gets the lines of the log; nil: standard error. Guarded by `logLock`.
     var logHandler: LogHandler?
     var logInfo: UnsafeMutableRawPointer?
+
+    /// It is no child of `fork`. In one the loader's list of libraries may be as a thread that does not exist was changing it.
+    var isOriginal: Bool { forkGeneration.load(ordering: .relaxed) == 0 }
 }
 
 typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void

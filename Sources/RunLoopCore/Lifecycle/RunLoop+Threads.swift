@@ -11,16 +11,6 @@ private struct LeavingCall: CallRecord {
     static var kind: CallKind { .leaving }
 }
 
-/// How far the removal of a loop's sources at the end of its thread has come.
-struct Sweep {
-    /// Whose turn it is; nil: no sweep is under way.
-    var mode: ModePointer?
-    /// In the table of its sources, which is looked at to the end that it had.
-    var slot = 0
-    var end = 0
-    var hasFound = false
-}
-
 /// What happens to a loop when its thread ends.
 extension RunLoop {
     /// The destructor of the thread's key. Its first run only requests another one, so that the loop outlives the destructors

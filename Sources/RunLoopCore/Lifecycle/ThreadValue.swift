@@ -96,7 +96,7 @@ extension UnsafeMutablePointer where Pointee == ThreadValues {
     @inline(never)
     func link(to key: UnsafeRawPointer) -> UnsafeMutablePointer<ThreadValuePointer?> {
         let hash = UInt(bitPattern: key) &* 0x9e37_79b9_7f4a_7c15
-        var link = pointee.table + topBits(hash, below: pointee.capacity)
+        var link = pointee.table + tablePlace(hash, below: pointee.capacity)
         while let record = link.pointee, record.pointee.key != key {
             link = withUnsafeMutablePointer(to: &record.pointee.nextInTable) { $0 }
         }

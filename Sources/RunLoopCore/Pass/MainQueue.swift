@@ -33,10 +33,6 @@ enum MainQueueState {
 private typealias HandleFunction = @convention(c) () -> Int32
 
 extension MainQueue {
-    /// Whether libdispatch is looked for where it was loaded with RTLD_LOCAL. In the child of `fork` the list of what is loaded may be one that a thread
-    /// which does not exist was changing.
-    static var searches: Bool { process.pointee.forkGeneration.load(ordering: .relaxed) == 0 }
-
     /// `RLAttachMainQueue`. libdispatch is called without a lock; two threads that call it at once both find the same.
     static func attach() -> Bool {
         switch shared.pointee.state.load(ordering: .acquiring) {
@@ -44,8 +40,9 @@ extension MainQueue {
         case MainQueueState.lost: return false
         default: break
         }
-        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF", searches),
-            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF", searches),
+        let isOriginal = process.pointee.isOriginal
+        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF", isOriginal),
+            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF", isOriginal),
             canOpenDescriptor()
         else { return false }
         let handle = unsafeBitCast(getHandle, to: HandleFunction.self)()

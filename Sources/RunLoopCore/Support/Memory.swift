@@ -24,10 +24,10 @@ func growArray<Element>(_ array: UnsafeMutablePointer<Element>?, count: Int) -> 
     return memory.assumingMemoryBound(to: Element.self)
 }
 
-/// The place that a product of multiplication names in a table with a power of two of places: its upper bits, which all bits of the factors
-/// have changed.
+/// The place that a product names in a table with a power of two of places. All bits of the factors have changed its upper ones, which count first
+/// here: of numbers whose lower bits are 0 the lower ones of the product are as well.
 @inline(__always)
-func topBits(_ product: UInt, below capacity: Int) -> Int { Int(bitPattern: product >> UInt(capacity.leadingZeroBitCount + 1)) }
+func tablePlace(_ product: UInt, below capacity: Int) -> Int { Int(truncatingIfNeeded: product.byteSwapped) & (capacity - 1) }
 
 /// A number made of bytes (FNV-1a, Fowler, Noll and Vo).
 func digest(_ bytes: UnsafePointer<UInt8>, count: Int) -> UInt {

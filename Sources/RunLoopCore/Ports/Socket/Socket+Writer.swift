@@ -106,15 +106,22 @@ extension UnsafeMutablePointer where Pointee == Socket {
         guard isValid else { return -Int(EBADF) }
         pointee.writer.lockWord()
         defer { pointee.writer.unlockWord() }
-        let descriptor = native
-        // An Invalidate takes the number away later than the rest of the state, which would say that bytes have to wait.
-        if descriptor < 0 || !isValid { return -Int(EBADF) }
-        let error = pointee.error.load(ordering: .relaxed)
-        if error != 0 { return -Int(error) }
-        if pointee.state.load(ordering: .relaxed) & SocketState.writingEnds != 0 { return -Int(EPIPE) }
-        let result = body(descriptor)
+        let refusal = refusalLocked
+        if refusal != 0 { return refusal }
+        let result = body(native)
         if result >= 0 && length > 0 { pointee.turns &+= 1 }
         return result
+    }
+
+    /// Why nothing is sent, a negative errno; else 0. The lock is held.
+    private var refusalLocked: Int {
+        @inline(never) get {
+            // An Invalidate takes the number away later than the rest of the state, which would say that bytes have to wait.
+            if native < 0 || !isValid { return -Int(EBADF) }
+            let error = pointee.error.load(ordering: .relaxed)
+            if error != 0 { return -Int(error) }
+            return pointee.state.load(ordering: .relaxed) & SocketState.writingEnds != 0 ? -Int(EPIPE) : 0
+        }
     }
 
     /// `RLSocketClose`.

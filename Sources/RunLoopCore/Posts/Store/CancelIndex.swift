@@ -9,7 +9,7 @@ struct CancelIndex {
     private var count = 0
 
     /// The place of a list in `lists`.
-    private func place(_ hash: UInt) -> Int { topBits(hash, below: capacity) }
+    private func place(_ hash: UInt) -> Int { tablePlace(hash, below: capacity) }
 
     @inline(never)
     static func hash(_ key: CancelKey) -> UInt {

@@ -24,7 +24,7 @@ struct SourceSet {
     private func start(_ hash: UInt) -> Int {
         let factor: UInt = 0x9e37_79b9_7f4a_7c15
         let once = hash &* factor
-        return topBits((once ^ once >> 32) &* factor &* UInt(2 * capacity.leadingZeroBitCount + 1), below: capacity)
+        return Int(truncatingIfNeeded: ((once ^ once >> 32) &* (factor &+ UInt(bitPattern: capacity) &* 2)) >> 40) & (capacity - 1)
     }
 
     private static func hash(of value: UInt) -> UInt {
