@@ -60,6 +60,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         withUnsafeMutablePointer(to: &pointee.counters) { _ = memset($0, 0, MemoryLayout<Counters>.size) }
         pointee.destructorRuns = 0
         pointee.sweeps = 0
+        pointee.sweep = Sweep(mode: nil)
         pointee.isSuccessor = false
         pointee.isClockStale = true
         pointee.busyPolling = BusyPolling()

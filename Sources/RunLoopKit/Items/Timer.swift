@@ -227,11 +227,14 @@ open class Timer: @unchecked Sendable {
         block: @escaping @Sendable (Timer) -> Void
     ) -> Timer {
         let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
-        // Without a date until then, which an automatic clock would go to.
-        let timer = Timer(fire: NoDate(), interval: interval, repeats: repeats, block: block)
+        let hasOwnClock = RLGetClock(loop.reference) != RLGetClock(RLGetCurrentIfMade())
+        // Without a date until it is in the loop, which an automatic clock would go to.
+        let timer = hasOwnClock
+            ? Timer(fire: NoDate(), interval: interval, repeats: repeats, block: block)
+            : Timer(timeInterval: interval, repeats: repeats, block: block)
         timer.tolerance = tolerance
         loop.add(timer, forMode: mode)
-        timer.rearm(after: interval)
+        if hasOwnClock { timer.rearm(after: interval) }
         return timer
     }
 
