@@ -2,6 +2,9 @@
 /* The memory that Swift cannot define, thread-local and zeroed, and single calls of libc and the kernel that it cannot make. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -25,6 +28,14 @@ RL_STATES(RL_DEFINE_STATE)
 
 /* In librunloop.a there is none (cmake/RunLoopStatic.cmake). */
 #pragma weak dlopen
+
+bool rl_is_single_threaded(void) {
+#if __has_include(<sys/single_threaded.h>)
+    return __libc_single_threaded;
+#else
+    return false;
+#endif
+}
 
 void *rl_dispatch_function(const char *name, bool searches) {
     void *function = dlsym(RTLD_DEFAULT, name);

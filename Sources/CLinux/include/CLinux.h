@@ -147,6 +147,9 @@ void rl_core_claim(void) __attribute__((visibility("hidden")));
 /* Whether another copy of the core in this process said so. */
 bool rl_core_claimed_elsewhere(void) __attribute__((visibility("hidden")));
 
+/* Whether the process has certainly no other thread. */
+bool rl_is_single_threaded(void) __attribute__((visibility("hidden")));
+
 /* A function of libdispatch, NULL if the process has no libdispatch. `searches`: also where that was loaded with RTLD_LOCAL. */
 void *rl_dispatch_function(const char *name, bool searches) __attribute__((visibility("hidden")));
 

@@ -49,6 +49,11 @@ struct Process: ~Copyable {
     var tellLost: (@convention(c) () -> Bool)?
     /// `RLSetReleaseOfBoxes_`, as an address. Relaxed: it is set before any context has it.
     let releaseOfBoxes: Atomic<UInt>
+    /// The process had other threads when it last forked, and the parent had when this process was forked: then the loader's list of libraries may be
+    /// as a thread that does not exist was changing it. Relaxed: the first passes from the forking thread to itself in the child, the second is
+    /// written there.
+    let hasForkedThreads: Atomic<Bool>
+    let mayBeTorn: Atomic<Bool>
     /// How many forks lie between the process that loaded the library and this one.
     let forkGeneration: Atomic<UInt32>
     /// The process's number, which is that of its initial thread, cached so that the kernel need not be asked. Relaxed: written at load and in
@@ -77,8 +82,8 @@ struct Process: ~Copyable {
     var logHandler: LogHandler?
     var logInfo: UnsafeMutableRawPointer?
 
-    /// It is no child of `fork`. In one the loader's list of libraries may be as a thread that does not exist was changing it.
-    var isOriginal: Bool { forkGeneration.load(ordering: .relaxed) == 0 }
+    /// Whether the loader's list of libraries is whole in any case.
+    var maySearchLibraries: Bool { !mayBeTorn.load(ordering: .relaxed) }
 }
 
 typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPointer?) -> Void

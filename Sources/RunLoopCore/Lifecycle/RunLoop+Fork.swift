@@ -29,6 +29,7 @@ enum Fork {
         #if DEBUG
         rehearse()
         #endif
+        if !rl_is_single_threaded() { process.pointee.hasForkedThreads.store(true, ordering: .relaxed) }
         Kinds.forEach { $0.pointee.forkPrepare?() }
         Sharing.shared.pointee.lock.lockWord()
         LoopWaiters.shared.pointee.lock.lockWord()
@@ -72,6 +73,7 @@ enum Fork {
         LoopWaiters.forkedChild()
         Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
+        if process.pointee.hasForkedThreads.load(ordering: .relaxed) { process.pointee.mayBeTorn.store(true, ordering: .relaxed) }
         OnceCall.renewInChild()
         registerBarrier()
         Clock.forgetWall()

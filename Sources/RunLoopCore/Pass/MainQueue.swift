@@ -40,9 +40,9 @@ extension MainQueue {
         case MainQueueState.lost: return false
         default: break
         }
-        let isOriginal = process.pointee.isOriginal
-        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF", isOriginal),
-            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF", isOriginal),
+        let searches = process.pointee.maySearchLibraries
+        guard let getHandle = rl_dispatch_function("_dispatch_get_main_queue_handle_4CF", searches),
+            let drain = rl_dispatch_function("_dispatch_main_queue_callback_4CF", searches),
             canOpenDescriptor()
         else { return false }
         let handle = unsafeBitCast(getHandle, to: HandleFunction.self)()

@@ -90,7 +90,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// A source that has not begun, with two references: one for the port, one for the thread that starts it.
     private func makeServing(on queue: UnsafeMutableRawPointer) -> (DispatchServingPointer?, StaticString?) {
         var functions = rl_dispatch()
-        guard rl_load_dispatch(&functions, process.pointee.isOriginal) else { return (nil, "the process has no libdispatch") }
+        guard rl_load_dispatch(&functions, process.pointee.maySearchLibraries) else { return (nil, "the process has no libdispatch") }
         lock()
         // The number is open as long as the lock is held.
         let isOpen = isValid && pointee.local.epoll >= 0
