@@ -14,7 +14,6 @@ private func port(_ number: UInt32) -> OpaquePointer? {
 
 private typealias Callout = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?, Int, UnsafeMutableRawPointer?) -> Void
 private typealias Invalidation = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
-private typealias OwnInvalidation = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
 
 private let receiveBox: @convention(c) (OpaquePointer, UnsafePointer<RLMachMessage>, UnsafeMutableRawPointer?) -> Void = {
     port, message, info in
@@ -84,7 +83,7 @@ public func RLCFMachPortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@con
 public func RLCFMachPortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
-    RLMachPortSetInvalidationCallBack(port, unsafeBitCast(callout, to: OwnInvalidation?.self))
+    RLMachPortSetInvalidationCallBack(port, unsafeBitCast(callout, to: RLMachPortInvalidationCallBack?.self))
 }
 
 @c @implementation

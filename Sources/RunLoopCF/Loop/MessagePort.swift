@@ -5,7 +5,6 @@ import CRunLoopCF
 
 private typealias Callout = @convention(c) (OpaquePointer?, Int32, OpaquePointer?, UnsafeMutableRawPointer?) -> OpaquePointer?
 private typealias Invalidation = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void
-private typealias OwnInvalidation = @convention(c) (OpaquePointer, UnsafeMutableRawPointer?) -> Void
 
 private struct Request {
     var port: OpaquePointer?
@@ -93,7 +92,7 @@ public func RLCFMessagePortGetInvalidationCallBack(_ port: OpaquePointer?) -> (@
 public func RLCFMessagePortSetInvalidationCallBack(
     _ port: OpaquePointer?, _ callout: (@convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Void)?
 ) {
-    RLMessagePortSetInvalidationCallBack(port, unsafeBitCast(callout, to: OwnInvalidation?.self))
+    RLMessagePortSetInvalidationCallBack(port, unsafeBitCast(callout, to: RLMessagePortInvalidationCallBack?.self))
 }
 
 @c @implementation

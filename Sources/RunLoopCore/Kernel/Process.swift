@@ -49,7 +49,7 @@ struct Process: ~Copyable {
     var tellLost: (@convention(c) () -> Bool)?
     /// `RLSetReleaseOfBoxes_`, as an address. Relaxed: it is set before any context has it.
     let releaseOfBoxes: Atomic<UInt>
-    /// The process had other threads when it last forked, and the parent had when this process was forked: then the loader's list of libraries may be
+    /// The process had other threads at a fork, and the parent had when this process was forked: then the loader's list of libraries may be
     /// as a thread that does not exist was changing it. Relaxed: the first passes from the forking thread to itself in the child, the second is
     /// written there.
     let hasForkedThreads: Atomic<Bool>

@@ -223,7 +223,8 @@ open class Timer: @unchecked Sendable {
     }
 
     /// Makes a timer whose time begins in a loop, which may have another clock than the calling thread's, and adds it there.
-    static func add(to loop: RunLoop, forMode mode: RunLoop.Mode, after interval: Duration, repeats: Bool, tolerance: Duration = .zero,
+    static func add(
+        to loop: RunLoop, forMode mode: RunLoop.Mode, after interval: Duration, repeats: Bool, tolerance: Duration = .zero,
         block: @escaping @Sendable (Timer) -> Void
     ) -> Timer {
         let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval

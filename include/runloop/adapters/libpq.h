@@ -104,7 +104,8 @@ static inline PGnotify *RLPostgresNotification_(RLPostgresRef self) {
     return notification;
 }
 
-/* Hands over what has arrived; the timer has runs that a callback makes do so too, for which nothing else is ready. With isOver no more can come, and libpq gives an error for what is missing. */
+/* Hands over what has arrived; the timer has runs that a callback makes do so too, for which nothing else is ready. With isOver no
+   more can come, and libpq gives an error for what is missing. */
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
     PGresult *result;
