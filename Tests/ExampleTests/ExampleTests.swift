@@ -306,6 +306,9 @@ private final class LineClient {
         let (lines, status) = try run("RunLoopTestMachine", ["--seed", "\(seed)", "--count", "\(count)"])
         #expect(status == 0, "\(lines.joined(separator: "\n"))")
         #expect(lines.last == "\(count) passed, 0 failed")
+        // One that met a clock which showed less than a loop with it.
+        let (again, _) = try run("RunLoopTestMachine", ["--seed", "572536976476", "--count", "1", "--again", "\(max(800 / max(scale, 1), 20))"])
+        #expect(again.last == "1 passed, 0 failed")
     }
 
     @Test("The machine of random programs finds a closure that is left out")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import Glibc
 import RunLoopKit
 import Testing
 
@@ -674,18 +675,17 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["a source", "first", "second"])
     }
 
-    @Test("What a run inside of a host's wait leaves is posted by another pass of the host's run: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [
+    @Test("What a run inside of a host's wait leaves is posted by another pass of the host's run, whether or not the queue was used in its mode before: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [
         NotificationQueue.PostingStyle.asap, .whenIdle,
-    ])
-    func leftInHostsWait(style: NotificationQueue.PostingStyle) {
+    ], [false, true])
+    func leftInHostsWait(style: NotificationQueue.PostingStyle, isKnown: Bool) {
         let trace = withQueue { queue, trace in
             let other = RunLoop.Mode("other")
             nonisolated(unsafe) let own = queue
             let source = RunLoop.Source { _ in }
             RunLoop.current.add(source, forMode: .default)
             guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
-            // The queue's observers are in both modes.
-            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, other])
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: isKnown ? [.default, other] : [.default])
             run.prepare()
             run.dispatch()
             run.prepare()
@@ -700,5 +700,122 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             run.invalidate()
         }
         #expect(trace == ["third", "nested run over", "first", "the host goes on"])
+    }
+
+    @Test("What waits for another mode than that of a host's first wait in a callback is posted before its wait in that mode: S-NQ-5, S-NQ-7")
+    func hostInTwoModes() {
+        let trace = withQueue { queue, trace in
+            let other = RunLoop.Mode("other")
+            nonisolated(unsafe) let own = queue
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.add(source, forMode: other)
+            RunLoop.current.perform {
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle, coalesceMask: [], forModes: [other])
+                for mode in [.default, other] {
+                    guard let run = try? RunLoop.ForeignRun(mode: mode) else { return trace.add("no run") }
+                    run.prepare()
+                    trace.add("wait in \(mode == other ? "the other" : "the default mode")")
+                    run.invalidate()
+                }
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+        }
+        #expect(trace == ["wait in the default mode", "first", "wait in the other"])
+    }
+
+    @Test("Idle work that enqueues more of itself goes on with each run of a host in a callback, and with no wait of one: S-NQ-5, S-NQ-13")
+    func idleWorkInHostsRuns() {
+        let trace = withQueue { _, trace in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            nonisolated(unsafe) var count = 0
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                count += 1
+                trace.add("work \(count)")
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+                for number in 1...2 {
+                    guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+                    run.prepare()
+                    run.prepare()
+                    trace.add("run \(number)")
+                    run.invalidate()
+                }
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(trace == ["work 1", "run 1", "work 2", "run 2"])
+    }
+
+    @Test("Idle work that enqueues more of itself does not keep a host in a callback from waiting: S-NQ-5, S-NQ-13, S-NQ-15")
+    func idleWorkDoesNotWake() {
+        nonisolated(unsafe) var turns = 0
+        _ = withQueue { _, trace in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return }
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+                run.prepare()
+                source.signal()
+                RunLoop.current.wakeUp()
+                while turns < 1000 {
+                    run.prepare()
+                    var place = pollfd(fd: run.descriptor, events: Int16(POLLIN), revents: 0)
+                    if poll(&place, 1, 0) == 0 { break }
+                    turns += 1
+                    run.dispatch()
+                }
+                run.invalidate()
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(turns > 0 && turns < 1000)
+    }
+
+    @Test("What a run that another queue's idle work makes leaves is posted before the loop waits: S-NQ-4, S-NQ-15")
+    func leftBehindTheTurn() {
+        nonisolated(unsafe) var result: RunLoop.RunResult?
+        _ = withQueue { _, trace in
+            let modal = RunLoop.Mode("modal")
+            let (one, other) = (NotificationCenter(), NotificationCenter())
+            nonisolated(unsafe) let first = NotificationQueue(notificationCenter: one)
+            nonisolated(unsafe) let second = NotificationQueue(notificationCenter: other)
+            let observations = [
+                one.addObserver(forName: .first, object: nil, queue: nil) { _ in RunLoop.current.stop() },
+                other.addObserver(forName: .second, object: nil, queue: nil) { _ in
+                    RunLoop.current.perform(inModes: [modal]) { first.enqueue(Notification(name: .first), postingStyle: .asap) }
+                    RunLoop.current.run(mode: modal, for: .zero)
+                },
+            ]
+            // In this order: the first one's turn in a pass comes before the second one's.
+            for queue in [first, second] {
+                queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, modal])
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.add(source, forMode: modal)
+            second.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+            result = RunLoop.current.run(mode: .default, for: .seconds(10))
+            source.invalidate()
+            one.removeObserver(observations[0])
+            other.removeObserver(observations[1])
+        }
+        #expect(result == .stopped)
     }
 }

@@ -127,7 +127,8 @@ RL_ORDER_SHARED_ int RLLockOrderFind_(const void *RL_NULLABLE from, const void *
     for (int before = -1, waiting = -1;;) {
         for (int i = RLLockOrder_.ofFirst[RLLockOrderList_(from)] - 1; i >= 0; i = RLLockOrder_.edges[i].nextOfFirst - 1) {
             struct RLLockOrderEdge_ *edge = &RLLockOrder_.edges[i];
-            if (edge->first != from || edge->seen) continue;
+            if (edge->first != from) continue;
+            if (edge->seen) break; /* and so are all others of that lock */
             edge->seen = true;
             edge->before = before;
             if (edge->second == to) {

@@ -63,7 +63,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Takes a source that is not a common item any more out of the common modes. The caller gives away a reference. `last`: it was taken out of this
     /// one already, by a removal whose `cancel` ended the thread.
     func goOnRemovingCommon(_ member: SourcePointer, from last: ModePointer? = nil) {
+        // What was put into those before it meanwhile stays.
+        var isDone = last != nil
         forEachCommonMode { mode in
+            if mode == last { isDone = false }
+            if isDone { return }
             // An equal one that has become the common item was refused where the member still was, and only there.
             guard mode == last || remove(member, from: mode, asCommon: true) else { return }
             lock()

@@ -62,10 +62,11 @@ package final class PendingNotifications<Note> {
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
-    /// `nextSequence` at the end of the last `postBeforeWait`, and the thread's dispatches.
-    private var postedUntil: (UInt64, UInt) = (0, 0)
-    /// Whether something was enqueued, since a run last ended, for which the loop was not woken.
-    private var isSomethingNew = false
+    /// What was enqueued in postings before one wait of a host: for another one.
+    private var held = (wait: HostWait(run: 0, dispatches: 0), sequences: Range<UInt64>(uncheckedBounds: (0, 0)))
+    /// Whether something was enqueued, since a run last ended, that the run may leave, and for which the loop was not woken: for its next pass, and
+    /// for its next wait.
+    private var isLeft = (asap: false, whenIdle: false)
     /// Whether the loop may wait before the observer is called again: since the observer was called for the
     /// coming wait, or was added.
     private var isTooLateInPass = false
@@ -103,10 +104,20 @@ package final class PendingNotifications<Note> {
         // Where this pass's last chance to post is over, or comes without the observer, the loop makes another
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
-        // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
-        // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
-        // guest's pass before the wait.
-        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || GuestLoop.isServing { loop.wakeUp() } else { isSomethingNew = true }
+        if let loop, let current = loop.currentMode {
+            // The end of the run tells what it leaves.
+            observe([current])
+            // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
+            // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
+            // guest's pass before the wait.
+            if isTooLateInPass, style == .asap || loop.isWaiting || GuestLoop.isServing {
+                loop.wakeUp()
+            } else if style == .whenIdle {
+                isLeft.whenIdle = true
+            } else if !modes.contains(where: permitted(in: current).contains) {
+                isLeft.asap = true
+            }
+        }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -167,7 +178,7 @@ package final class PendingNotifications<Note> {
         addObserver()
         // The thread's list keeps nothing.
         nonisolated(unsafe) weak let queue = self
-        QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(in: $0) ?? false }
+        QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(of: $0, in: $1) ?? false }
     }
 
     private func addObserver() {
@@ -186,15 +197,22 @@ package final class PendingNotifications<Note> {
 
     /// The host of a foreign run is about to wait in a callback of the loop, where no observer is called before that. What was enqueued while posting is
     /// for a later wait, of which that alone is no reason. True if anything was posted.
-    private func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
-        let now = (nextSequence, QueuesOfThread.dispatches)
-        guard now != postedUntil, !groups.isEmpty, let loop else { return false }
-        let before = posted
-        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
-        postRound(.asap, permitted)
-        postRound(.whenIdle, permitted)
-        postedUntil = (nextSequence, now.1)
-        return posted != before
+    private func postBeforeWait(of wait: HostWait, in mode: RunLoop.Mode) -> Bool {
+        if groups.isEmpty { return false }
+        if held.wait != wait { held = (wait, nextSequence..<nextSequence) }
+        let (before, left, later, start) = (posted, isLeft, held.sequences, nextSequence)
+        let permitted = permitted(in: mode)
+        postRound(.asap, permitted, but: later)
+        postRound(.whenIdle, permitted, but: later)
+        if posted == before { return false }
+        held = (wait, (later.isEmpty ? start : later.lowerBound)..<nextSequence)
+        isLeft = left
+        return true
+    }
+
+    /// The modes whose notifications are posted while the loop runs in one.
+    private func permitted(in mode: RunLoop.Mode) -> [RunLoop.Mode] {
+        loop!.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
     }
 
     private func detach() {
@@ -208,15 +226,19 @@ package final class PendingNotifications<Note> {
         // After a nested run the stage of the run around it is not known.
         isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
+        let left = isLeft
+        if activity == .exit { isLeft = (false, false) }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
-        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
+        let permitted = permitted(in: mode)
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
         let before = posted
         postRound(.asap, permitted)
         if activity == .exit {
-            // While a foreign run waits around this one it makes no pass by itself.
-            if isSomethingNew && !groups.isEmpty && RunLoop.ForeignRun.isOnThread { loop.wakeUp() }
-            isSomethingNew = false
+            // The pass around this run may have had its last chance to post, and while a foreign run waits around it there is no other pass by
+            // itself. Idle work that makes more of itself is none for this wait.
+            let isIdle = left.whenIdle && posting == 0 && RunLoop.ForeignRun.isOnThread
+            func isThere(_ style: NotificationQueue.PostingStyle) -> Bool { groups.keys.contains { $0.style == style } }
+            if (left.asap && isThere(.asap)) || (isIdle && isThere(.whenIdle)) { loop.wakeUp() }
             return
         }
         guard activity == .beforeWaiting else {
@@ -234,9 +256,9 @@ package final class PendingNotifications<Note> {
 
     /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the
     /// loop: what is posted is taken out before, one by one. So one that two modes permit is posted once.
-    private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode]) {
+    private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode], but later: Range<UInt64>? = nil) {
         let round = modes.compactMap { groups[Group(style: style, mode: $0)] }.flatMap(\.values).sorted { $0.sequence < $1.sequence }
-        for entry in round where take(entry) {
+        for entry in round where later?.contains(entry.sequence) != true && take(entry) {
             posted &+= 1
             posting += 1
             if observers.count == posting { addObserver() }
@@ -248,24 +270,30 @@ package final class PendingNotifications<Note> {
     }
 }
 
+/// A wait of a host in a callback of its loop, by a number of its foreign run and of the thread's dispatches.
+struct HostWait: Equatable {
+    let run: UInt
+    let dispatches: UInt
+}
+
 /// What posts the notifications that wait in the calling thread's queues.
 final class QueuesOfThread {
-    private var queues: [(isThere: () -> Bool, post: (RunLoop.Mode) -> Bool)] = []
+    private var queues: [(isThere: () -> Bool, post: (HostWait, RunLoop.Mode) -> Bool)] = []
     /// With how many of them those that are gone are looked for.
     private var nextLook = 8
     private static let list = ThreadLocal<QueuesOfThread>()
 
     static func prepare() { _ = list }
 
-    /// How many waits of foreign runs have ended.
-    static var dispatches: UInt { list.known?.dispatches ?? 0 }
+    /// How many waits of foreign runs have ended, and how many foreign runs began to post.
     private var dispatches: UInt = 0
+    private var runs: UInt = 0
     static func countDispatch() { list.known?.dispatches &+= 1 }
 
     /// Whether the calling thread has had any.
     static var isAny: Bool { list.known != nil }
 
-    static func add(isThere: @escaping () -> Bool, _ post: @escaping (RunLoop.Mode) -> Bool) {
+    static func add(isThere: @escaping () -> Bool, _ post: @escaping (HostWait, RunLoop.Mode) -> Bool) {
         let list = list.value { QueuesOfThread() }
         // Not at each call, for which all would be looked through.
         if list.queues.count >= list.nextLook {
@@ -275,12 +303,17 @@ final class QueuesOfThread {
         list.queues.append((isThere, post))
     }
 
-    /// True if anything was posted.
-    static func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
+    /// True if anything was posted. `run`: 0, or the number that this gave the foreign run.
+    static func postBeforeWait(of run: inout UInt, in mode: RunLoop.Mode) -> Bool {
         guard let list = list.known else { return false }
+        if run == 0 {
+            list.runs += 1
+            run = list.runs
+        }
+        let wait = HostWait(run: run, dispatches: list.dispatches)
         var hasPosted = false
         // An observer may make a queue, or end one.
-        for queue in list.queues where queue.post(mode) { hasPosted = true }
+        for queue in list.queues where queue.post(wait, mode) { hasPosted = true }
         return hasPosted
     }
 }

@@ -127,13 +127,12 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// `RLMessagePortInvalidate`.
     func invalidate() {
-        guard beginInvalidation() else {
-            releaseLostContext()
-            return forgetToKeep()
-        }
         // The client's function may drop the caller's reference.
         retain()
-        finishInvalidation()
+        if beginInvalidation() { return finishInvalidation() }
+        releaseLostContext()
+        forgetToKeep()
+        release()
     }
 
     /// Makes the port invalid and gives its name back. True for the one caller that has to do the rest. One step for a thread that
