@@ -6,6 +6,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 #include <locale.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -130,17 +133,25 @@ typedef struct Block {
     void (*invoke)(void);
 } Block;
 
-static void *blockFunction(const char *name) {
-    void *function = dlsym(RTLD_DEFAULT, name);
+/* Looked up once, both at the first copy: dlsym(3) waits for a library that another thread loads, whose constructor may wait for the loop that
+ * performs blocks. Relaxed: each has one value. */
+static void *copyBlock, *releaseBlock;
+
+static void *blockFunction(void **known, const char *name) {
+    void *function = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (function) return function;
+    function = dlsym(RTLD_DEFAULT, name);
     if (!function) rlcf_trap(name, "the process has no block runtime; link the program with -lBlocksRuntime");
+    __atomic_store_n(known, function, __ATOMIC_RELAXED);
     return function;
 }
 
 void *rlcf_block_copy(const void *block) {
-    return ((void *(*)(const void *))blockFunction("_Block_copy"))(block);
+    blockFunction(&releaseBlock, "_Block_release");
+    return ((void *(*)(const void *))blockFunction(&copyBlock, "_Block_copy"))(block);
 }
 
-void rlcf_block_release(const void *block) { ((void (*)(const void *))blockFunction("_Block_release"))(block); }
+void rlcf_block_release(const void *block) { ((void (*)(const void *))blockFunction(&releaseBlock, "_Block_release"))(block); }
 void rlcf_block_call(void *block) { ((void (*)(void *))((Block *)block)->invoke)(block); }
 void rlcf_block_call_timer(void *block, void *timer) {
     ((void (*)(void *, void *))((Block *)block)->invoke)(block, timer);
@@ -157,11 +168,20 @@ static int countLoads(struct dl_phdr_info *info, size_t size, void *count) {
     return 1;
 }
 
+static int isDispatch(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size, (void)unused;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    return strncmp(slash ? slash + 1 : info->dlpi_name, "libdispatch.", 12) == 0;
+}
+
 /* Which thread this is changes with a fork only, and asking costs two system calls. */
 enum { UNKNOWN, MAIN, OTHER };
 static __thread char thread;
-/* This is a child of `fork`, where a thread that does not exist may hold the lock of dl_iterate_phdr(3) for ever, but not that of dlsym(3). */
-static bool isChild;
+/* This is a child of `fork` of a process with threads: one that does not exist may hold the lock of dl_iterate_phdr(3) for ever, but not
+ * that of dlsym(3). */
+static bool isTorn;
+/* Changed by the thread that forks, under the locks of the last part of this file. */
+static bool hasForkedThreads;
 
 void rlcf_attach_main_queue(void) {
     /* Main thread's only: the number of objects that were loaded at the last try, and whether it worked. */
@@ -169,11 +189,13 @@ void rlcf_attach_main_queue(void) {
     static bool attached;
     if (thread == UNKNOWN) thread = getpid() == gettid() ? MAIN : OTHER;
     if (thread == OTHER || attached) return;
-    if (!isChild) {
+    if (!isTorn) {
         unsigned long long loads = 0;
         dl_iterate_phdr(countLoads, &loads);
         if (loads == tried) return;
         tried = loads;
+        /* dlsym(3) waits for a library that another thread loads, whose constructor may wait for this one. */
+        if (!dl_iterate_phdr(isDispatch, NULL)) return;
     }
     attached = RLAttachMainQueue();
 }
@@ -254,6 +276,11 @@ void rlcf_call_with_mode(void (*function)(void *info, void *loop, const void *mo
 static void holdLocks(void) {
     pthread_mutex_lock(&boxesLock);
     pthread_mutex_lock(&namesLock);
+#if __has_include(<sys/single_threaded.h>)
+    hasForkedThreads |= !__libc_single_threaded;
+#else
+    hasForkedThreads = true;
+#endif
 }
 
 static void letLocksGo(void) {
@@ -262,7 +289,7 @@ static void letLocksGo(void) {
 }
 
 static void forgetInChild(void) {
-    isChild = true;
+    isTorn = hasForkedThreads;
     thread = UNKNOWN;
     letLocksGo();
 }

@@ -818,4 +818,29 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         }
         #expect(result == .stopped)
     }
+
+    @Test("What an observer enqueues at the beginning of a run is no reason for one pass more: S-NQ-4, S-NQ-15", arguments: [
+        RunLoop.Activities.entry, .beforeTimers,
+    ])
+    func enqueuedAtTheBeginning(activity: RunLoop.Activities) {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            // The observers of the queue are in the mode, and a run has ended since.
+            queue.enqueue(Notification(name: .third), postingStyle: .asap)
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.run(mode: .default, for: .zero)
+            nonisolated(unsafe) var isFirst = true
+            let enqueuing = RunLoop.Observer(activities: activity) { _, _ in
+                if isFirst { own.enqueue(Notification(name: .first), postingStyle: .asap) }
+                isFirst = false
+            }
+            let waiting = RunLoop.Observer(activities: .beforeWaiting) { _, _ in trace.add("wait") }
+            for observer in [enqueuing, waiting] { RunLoop.current.add(observer, forMode: .default) }
+            RunLoop.current.run(mode: .default, for: .milliseconds(20))
+            for observer in [enqueuing, waiting] { observer.invalidate() }
+            source.invalidate()
+        }
+        #expect(trace == ["third", "first", "wait"])
+    }
 }

@@ -105,7 +105,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         switch kind {
         case .sources:
             var slot = 0
-            while let source = mode.pointee.sources.next(from: &slot), list.append(source.header) {}
+            while let source = mode.pointee.sources.next(from: &slot) {
+                if !source.firstLink.pointee.traits.contains(.own) && !list.append(source.header) { return }
+            }
         case .timers:
             mode.pointee.timers.forEachMember { list.append($0.timer.header) }
             // Timers whose callbacks are on the stack are in no store, except those that another thread put into their list.

@@ -39,6 +39,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let record = makeRecord(ModeWaiter.self)
         let functions = SourceFunctions(watch: { info, _ in info!.assumingMemoryBound(to: ModeWaiter.self).endRun() })
         let inbox = SourcePointer.makeInbox(order: 0, info: record, functions: functions)
+        inbox.becomeOwn()
         // The record's own string: a callback may free the caller's, and another run may follow.
         let name = if case .named(let name) = mode { name } else { kRLDefaultMode }
         let named = ModeName.named(name == kRLDefaultMode ? name : UnsafePointer(addModeRecord(name).pointee.name))
@@ -126,8 +127,10 @@ extension UnsafeMutablePointer where Pointee == ModeWaiter {
         var frame = loop.pointee.frame
         while let current = frame, current.pointee.outer != pointee.outerFrame { frame = current.pointee.outer }
         frame?.pointee.hasReply = true
-        if frame != loop.pointee.frame { loop.wakeUp() }
-        return true
+        // To a run that is nested in it, whose own source it is not, nothing was handled.
+        if frame == loop.pointee.frame { return true }
+        loop.wakeUp()
+        return false
     }
 
     /// The wait is over. True if `told` was set, and it was not over before.

@@ -120,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
             }
             pointee.calls.forgetMember(index)
-            source.release()
+            releaseServed(source)
         }
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true
@@ -229,7 +229,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timed(source.header) {
             isHandled = call(WatchCall(source: source)) { _ in source.functions.watch!(source.pointee.info, ready.rawValue) }
         }
-        source.release()
+        releaseServed(source)
         return isHandled
     }
 
@@ -272,7 +272,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timed(source.header, signalled: isSignalled ? source.signalCount : 0) { callOut(source.pointee.info) }
         }
         unlock(owner: true)
-        if record.hasReference { source.release() }
+        if record.hasReference { releaseServed(source) }
+    }
+
+    /// Drops a reference after the callback. If it is the last one, the client's `release` may take long.
+    @inline(never)
+    private func releaseServed(_ source: SourcePointer) {
+        let waiter = beginLasting()
+        source.release()
+        waiter?.endCallback()
     }
 }
 

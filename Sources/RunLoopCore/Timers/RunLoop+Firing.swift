@@ -29,7 +29,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 if timer.pointee.modeCount == 0 || !timer.isValid || timer.isFiring || timer.pointee.instant > dueLimit(time) {
                     guard timer.isAbandoned else { continue }
                     unlock(owner: true)
-                    Timer.destroy(timer)
+                    release(timer)
                     lock(owner: true)
                     continue
                 }
@@ -117,6 +117,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.unlockTimer(owner)
         // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
+        release(timer, context, isLeft: isLeft, isLast: isLast)
+        lock(owner: true)
+    }
+
+    /// What is left to be released after the callback. The client's `release` may take long. `isLast`: nobody uses the timer any more.
+    @inline(never)
+    private func release(_ timer: TimerPointer, _ context: ClientContext = ClientContext(), isLeft: Bool = false, isLast: Bool = true) {
+        let waiter = beginLasting()
         if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
         if isLast {
             Timer.destroy(timer)
@@ -124,7 +132,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         } else {
             context.releaseInfo(of: timer.header)
         }
-        lock(owner: true)
+        waiter?.endCallback()
     }
 }
 

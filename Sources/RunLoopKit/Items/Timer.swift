@@ -247,9 +247,11 @@ open class Timer: @unchecked Sendable {
     /// - Threads: any. CF: no counterpart.
     public func rearm(after delay: Duration) {
         guard RLTimerIsValid(reference) else { return }
+        // First: the loop may serve the new date before this goes on, and its dates have one anchor.
+        record.forgetAnchor()
         RLTimerSetNextFireDelay(reference, delay.clamped.inSeconds)
         let stored = RLTimerGetNextFireDate(reference)
-        if RLTimerIsValid(reference) { record.set(seconds: stored, instant: nil) }
+        if RLTimerIsValid(reference) { record.seconds = stored }
     }
 
     /// Whether a timer that does not repeat stays valid after its call, to be set again; initially false (S-TMR-57).

@@ -50,6 +50,9 @@ final class TimerRecord: Sendable {
         }
     }
 
+    /// A new grid begins.
+    func forgetAnchor() { state.withLock { $0.anchor = nil } }
+
     /// The instant of a date of this timer.
     func instant(of seconds: Double) -> ContinuousClock.Instant {
         if goesByWall {

@@ -55,6 +55,8 @@ package final class PendingNotifications<Note> {
     /// An observer is not called again while it is on the stack: there are as many as posting is nested in runs that observers of the
     /// notifications make, and one more. The one whose turn it is posts.
     private var observers: [RunLoop.Observer] = []
+    /// Notes that a run begins, in which nothing is too late yet.
+    private var entryObserver: RunLoop.Observer?
     /// How many of them are posting.
     private var posting = 0
     /// How many notifications were posted.
@@ -165,6 +167,7 @@ package final class PendingNotifications<Note> {
         if loop !== self.loop { attach(to: loop) }
         for mode in modes where observedModes.insert(mode).inserted {
             for observer in observers { loop.add(observer, forMode: mode) }
+            loop.add(entryObserver!, forMode: mode)
             isTooLateInPass = true
         }
     }
@@ -178,6 +181,7 @@ package final class PendingNotifications<Note> {
         addObserver()
         // The thread's list keeps nothing.
         nonisolated(unsafe) weak let queue = self
+        entryObserver = RunLoop.Observer(activities: .entry, order: .min) { _, _ in queue?.isTooLateInPass = false }
         QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(of: $0, in: $1) ?? false }
     }
 
@@ -218,6 +222,7 @@ package final class PendingNotifications<Note> {
     private func detach() {
         for observer in observers { observer.invalidate() }
         observers = []
+        entryObserver?.invalidate()
         commonModesProbe?.invalidate()
         observedModes = []
     }

@@ -202,6 +202,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // the requests of one have just ended, and the mode would have the first alone (S-SRC-7).
         let order = Int(bitPattern: service)
         let watch = makeWatch(descriptor: connection, order: order) { info, _ in MessagePortPointer(info: info).performReplies() }
+        watch.becomeOwn()
         loop.retain()
         service.initialize(to: ReplyService(loop: loop, mode: mode, watch: watch, users: 0, next: nil))
         return service

@@ -317,6 +317,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let serial = UInt32(truncatingIfNeeded: pointee.remote.cookie)
         unlock()
         let made = makeWatch(descriptor: connection, order: 0, fileSerial: serial) { info, _ in MessagePortPointer(info: info).performReplies() }
+        made.becomeOwn()
         lock()
         let existing = pointee.source
         if existing == nil {

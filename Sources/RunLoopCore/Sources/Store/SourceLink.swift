@@ -56,6 +56,8 @@ struct SourceLink: ~Copyable {
         static var inbox: Traits { Traits(rawValue: 1) }
         /// The link is not the source's first.
         static var further: Traits { Traits(rawValue: 2) }
+        /// In the first link: the source is the library's own, which `RLCopyItems` gives to nobody.
+        static var own: Traits { Traits(rawValue: 4) }
     }
 }
 
