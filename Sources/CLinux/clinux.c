@@ -5,6 +5,7 @@
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -155,6 +156,18 @@ int rl_child_status(int pidfd, int reap, int *status) {
     *status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
                                          : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
     return 1;
+}
+
+bool rl_is_child(int process) {
+    return syscall(SYS_waitid, 1 /* P_PID */, process, NULL, WEXITED | WNOHANG | WNOWAIT, NULL) == 0;
+}
+
+bool rl_former_status(int pidfd, int *status) {
+    /* PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15); the headers of libc may be older. */
+    struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } info = {.mask = 8};
+    if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0 || !(info.mask & 8)) return false;
+    *status = info.status;
+    return true;
 }
 
 uint64_t rl_counts_of_moment(void) {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The block forms of blocks.h (section 7); built by a compiler that knows blocks. */
+#define _GNU_SOURCE
 #include "support.h"
+
+#include <malloc.h>
+#include <pthread.h>
 
 RL_TEST(block_is_copied_and_not_run_inline, "S-BLK-1",
         "RLPerformBlock copies the block, so that it outlives its scope, and runs nothing inline") {
@@ -59,4 +63,46 @@ RL_TEST(block_in_several_modes, "S-BLK-4 S-BLK-5",
     expect_run("y", 0, false, TimedOut);
     expect_trace("block");
     expect_run("x", 0, false, Finished);
+}
+
+static size_t bytes_in_use(void) { return mallinfo2().uordblks; }
+static void end_in_timer(void) {
+    struct { char bytes[4000]; } kept = {{0}};
+    RLTimerRef timer = RLTimerCreateWithHandler(RLAbsoluteTimeGetCurrent(), 0, 0, 0, ^(RLTimerRef t) {
+        (void)t;
+        if (kept.bytes[0] == 0) pthread_exit(NULL);
+    });
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    RLRelease(timer);
+    RLRunInMode(kRLDefaultMode, 60, false);
+}
+static void end_in_observer(void) {
+    struct { char bytes[4000]; } kept = {{0}};
+    RLObserverRef observer = RLObserverCreateWithHandler(kRLEntry, true, 0, ^(RLObserverRef o, RLActivity activity) {
+        (void)o, (void)activity;
+        if (kept.bytes[0] == 0) pthread_exit(NULL);
+    });
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    RLRelease(observer);
+    RLPerformBlock(RLGetCurrent(), kRLDefaultMode, ^{});
+    RLRunInMode(kRLDefaultMode, 60, false);
+}
+static void *end_by_block(void *end) {
+    ((void (*)(void))end)();
+    return end;
+}
+
+RL_TEST(a_block_that_ends_the_thread_is_released, "S-LOOP-19 S-TMR-49 S-OBS-20",
+        "The block of a timer or observer that ends its thread is released, with what it keeps") {
+    void (*const ends[])(void) = {end_in_timer, end_in_observer};
+    for (int i = 0; i < 2; i++) {
+        size_t before = 0;
+        for (int round = 0; round < 60; round++) {
+            pthread_t thread;
+            ck_assert_int_eq(pthread_create(&thread, NULL, end_by_block, (void *)ends[i]), 0);
+            pthread_join(thread, NULL);
+            if (round == 9) before = bytes_in_use();
+        }
+        ck_assert_uint_lt(bytes_in_use(), before + 50 * 2000);
+    }
 }

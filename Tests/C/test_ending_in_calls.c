@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void *on_thread(void *(*body)(void *), void *argument) {
@@ -77,6 +78,30 @@ RL_TEST(cancel_ends_the_thread_that_removes, "S-LOOP-19 S-SRC-19 S-MODE-16",
     expect_run(kRLDefaultMode, 0, false, Finished);
     expect_run("second", 0, false, Finished);
     ck_assert_int_eq(RLGetRetainCount(source), 1);
+    RLRelease(source);
+}
+
+static void cancel_and_come_back(void *info, RLRunLoopRef from, RLMode mode) {
+    (void)info;
+    /* Into the mode that it has left before, by name. */
+    if (++cancels != 2) return;
+    RLAddSource(from, source, strcmp(mode, "second") == 0 ? kRLDefaultMode : "second");
+    pthread_exit(NULL);
+}
+
+RL_TEST(what_a_cancel_puts_back_stays, "S-LOOP-19 S-MODE-16",
+        "What the last cancel of a removal from the common modes, which ends the thread, adds to another mode by name stays there") {
+    RLSourceContext context = {.cancel = cancel_and_come_back};
+    cancels = 0;
+    loop = RLGetCurrent();
+    source = RLSourceCreate(0, &context);
+    RLAddCommonMode(loop, "second");
+    RLAddSource(loop, source, kRLCommonModes);
+    on_thread(remove_from_common, NULL);
+    ck_assert_int_eq(cancels, 2);
+    ck_assert(RLContainsSource(loop, source, kRLDefaultMode) != RLContainsSource(loop, source, "second"));
+    ck_assert(!RLContainsSource(loop, source, kRLCommonModes));
+    RLSourceInvalidate(source);
     RLRelease(source);
 }
 

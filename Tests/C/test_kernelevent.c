@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -395,6 +396,28 @@ RL_TEST(the_library_reaps_on_demand, "S-KEV-4",
     ck_assert_int_eq(waitpid(child, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
     expect_refused(ESRCH, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit, 0);
+}
+
+RL_TEST(a_source_that_reaps_takes_the_status_from_nobody, "S-KEV-4",
+        "Of two sources of a child, made in either order, one or both of which reap it, each reports its status, where the kernel tells it") {
+    struct utsname system;
+    int major = 0, minor = 0;
+    uname(&system);
+    if (sscanf(system.release, "%d.%d", &major, &minor) != 2 || major * 100 + minor < 615) return;
+    for (int i = 0; i < 3; i++) {
+        pid_t child = start_child(3, -1);
+        uint32_t reaps[] = {i == 0 ? 0 : (uint32_t)kRLNoteReap, i == 1 ? 0 : (uint32_t)kRLNoteReap};
+        memset(&first, 0, sizeof first);
+        memset(&second, 0, sizeof second);
+        add(&first, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit | reaps[0], 0);
+        add(&second, kRLKernelFilterProcess, (uintptr_t)child, 0, kRLNoteExit | reaps[1], 0);
+        expect_run(kRLDefaultMode, 60, false, Finished);
+        ck_assert_int_eq(first.calls + second.calls, 2);
+        ck_assert(first.last.fflags & second.last.fflags & kRLNoteExitStatus);
+        ck_assert_int_eq(WEXITSTATUS((int)first.last.data), 3);
+        ck_assert_int_eq(WEXITSTATUS((int)second.last.data), 3);
+        ck_assert_int_eq(waitpid(child, NULL, WNOHANG), -1);
+    }
 }
 
 RL_TEST(the_end_of_a_strange_process_has_no_status, "S-KEV-4",

@@ -201,6 +201,30 @@ RL_TEST(a_lost_port_s_context_is_released, "S-MSG-53 S-MSG-41",
     expect_released_once(&lost_info);
 }
 
+static void release_port(const void *info) {
+    (void)info;
+    RLRelease(lost);
+}
+static void invalidate_last(void *unused) {
+    (void)unused;
+    RLMessagePortInvalidate(lost);
+    /* Memory that was given back twice is given out twice. */
+    void *blocks[64];
+    for (int i = 0; i < 64; i++) blocks[i] = malloc(544);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < i; j++) ck_assert_ptr_ne(blocks[i], blocks[j]);
+}
+
+RL_TEST(a_lost_port_goes_in_its_release, "S-MSG-53 S-MSG-34",
+        "In the child of a fork the release of the context may drop the last reference to the port") {
+    RLMessagePortContext context = {.info = &lost_info, .release = release_port};
+    lost = RLMessagePortCreateLocal(port_name("last"), NULL, &context, NULL);
+    for (int i = 0; i < 20; i++) {
+        ChildResult result = run_child(invalidate_last, NULL);
+        ck_assert_msg(result.status == 0, "status %#x, wrote: %s", result.status, result.output);
+    }
+}
+
 /* The maker's retain, in which another thread makes a port of the same name. */
 static const char *made_name;
 static Info other_info, made_info;

@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +15,30 @@ static void record(void *word) { trace("%s", (const char *)word); }
 static void record_release(void *word) { trace("-%s", (const char *)word); }
 static void count_up(void *counter) { ++*(int *)counter; }
 static void return_at_once(RLThreadRef thread, void *info) { (void)thread, (void)info; }
+
+static int port_of_a_source(void *info) {
+    (void)info;
+    return -1;
+}
+RL_TEST(the_library_s_source_equals_none, "S-THREAD-2 S-SRC-5 S-SEE-4",
+        "The loop of a thread without a body has no source: none to be listed, and none that equals one of the program's") {
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLRunLoopRef loop = RLThreadGetRunLoop(thread);
+    RLIndex count = -1;
+    free(RLCopyItems(loop, kRLDefaultMode, kRLItemSources, &count));
+    ck_assert_int_eq(count, 0);
+    RLSourceContext1 context = {.version = 1, .getPort = port_of_a_source};
+    RLSourceRef source = RLSourceCreate(0, (RLSourceContext *)&context);
+    ck_assert(!RLContainsSource(loop, source, kRLDefaultMode));
+    RLAddSource(loop, source, kRLDefaultMode);
+    ck_assert(RLContainsSource(loop, source, kRLDefaultMode));
+    ck_assert_int_eq(RLGetRetainCount(source), 2);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+    ck_assert(RLThreadEnd(thread));
+    RLRelease(thread);
+}
 
 RL_TEST(loop_is_ready, "S-THREAD-1 S-THREAD-2 S-LOOP-6",
         "Start returns when the loop is there: a request to it runs at once; a thread without a body lives though its loop is empty; "

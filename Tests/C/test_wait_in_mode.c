@@ -389,15 +389,49 @@ static void take_in_mode(LoopThread *self) {
     RLLockUnlock(&lock);
 }
 static void release_and_wait(void *info) { wait_for_another(info); }
-static void wait_in_a_release(bool is_request) {
+typedef enum Released { FUNCTION, REQUEST, SOURCE, TIMER } Released;
+static RLSourceRef performed_source;
+static RLTimerRef removed_timer;
+static const void *same_info(const void *info) { return info; }
+static void release_const(const void *info) { release_and_wait((void *)(uintptr_t)info); }
+static void invalidate_performed(void *unused) {
+    (void)unused;
+    RLSourceInvalidate(performed_source);
+}
+static void remove_other_timer(RLTimerRef timer, void *unused) {
+    (void)timer, (void)unused;
+    RLRemoveTimer(RLGetCurrent(), removed_timer, kRLDefaultMode);
+    RLRelease(removed_timer);
+}
+/* Both are due in one batch. */
+static void add_two_timers(void *unused) {
+    (void)unused;
+    RLTimerContext context = {.retain = same_info, .release = release_const};
+    RLAbsoluteTime now = RLAbsoluteTimeGetCurrent();
+    RLTimerRef remover = RLTimerCreate(now, 0, 0, 0, remove_other_timer, NULL);
+    removed_timer = RLTimerCreate(now, 0, 0, 0, remove_other_timer, &context);
+    RLAddTimer(RLGetCurrent(), remover, kRLDefaultMode);
+    RLAddTimer(RLGetCurrent(), removed_timer, kRLDefaultMode);
+    RLRelease(remover);
+}
+static void wait_in_a_release(Released released) {
     LoopThread first, second;
     RLLockLock(&lock);
     loop_thread_start(&first, take_in_mode, NULL);
     wait_until_waiting(first.loop);
     loop_thread_start(&second, take_and_tell, NULL);
     wait_until_waiting(second.loop);
-    if (is_request) {
+    if (released == REQUEST) {
         RLPerformOnLoop(first.loop, kRLDefaultMode, record, "", release_and_wait, false);
+    } else if (released == SOURCE) {
+        RLSourceContext context = {.perform = invalidate_performed, .release = release_const};
+        performed_source = RLSourceCreate(0, &context);
+        RLAddSource(first.loop, performed_source, kRLDefaultMode);
+        RLSourceSignal(performed_source);
+        RLRelease(performed_source);
+        RLWakeUp(first.loop);
+    } else if (released == TIMER) {
+        RLPerformOnLoop(first.loop, kRLDefaultMode, add_two_timers, NULL, NULL, false);
     } else {
         RLPerformFunction(first.loop, kRLDefaultMode, record, "", release_and_wait);
         RLWakeUp(first.loop);
@@ -409,9 +443,58 @@ static void wait_in_a_release(bool is_request) {
 }
 
 RL_TEST(a_release_waits_for_another_thread, "S-SYNC-23", "A lock that is free is taken by a thread that waits while another one that waits releases a function that it has performed") {
-    wait_in_a_release(false);
+    wait_in_a_release(FUNCTION);
 }
-RL_TEST(a_release_of_a_request_waits_for_another_thread, "S-SYNC-23", "The same for the release of a request") { wait_in_a_release(true); }
+RL_TEST(a_release_of_a_request_waits_for_another_thread, "S-SYNC-23", "The same for the release of a request") { wait_in_a_release(REQUEST); }
+RL_TEST(a_release_of_a_source_waits_for_another_thread, "S-SYNC-23", "The same for the release of a source that its callback has ended") {
+    wait_in_a_release(SOURCE);
+}
+RL_TEST(a_release_of_a_timer_waits_for_another_thread, "S-SYNC-23", "The same for the release of a timer that another one of its batch has removed") {
+    wait_in_a_release(TIMER);
+}
+
+/* What a program finds in the mode of a wait is its own: it may end all of it. */
+static void end_all_sources(void *unused) {
+    (void)unused;
+    RLIndex count;
+    RLTypeRef *items = RLCopyItems(RLGetCurrent(), kRLDefaultMode, kRLItemSources, &count);
+    ck_assert_int_eq(count, 1);
+    for (RLIndex i = 0; i < count; i++) {
+        RLSourceInvalidate((RLSourceRef)(uintptr_t)items[i]);
+        RLRelease(items[i]);
+    }
+    free(items);
+    give_back(NULL);
+}
+
+RL_TEST(all_sources_of_the_mode_end, "S-SEE-4 S-SYNC-23",
+        "The sources of a mode that RLCopyItems gives in a wait are the program's: a callback ends them all, and the wait ends with the lock") {
+    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent() + 1e6, 0, 0, 0, NULL, NULL);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    hold_elsewhere();
+    RLSourceContext context = {0};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, end_all_sources, NULL, NULL);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+    ck_assert(!RLSourceIsValid(source));
+    RLRelease(source);
+    RLTimerInvalidate(timer);
+    RLRelease(timer);
+}
+
+static void run_beside_the_lock(void *unused) {
+    (void)unused;
+    give_back(NULL);
+    ck_assert_int_eq(RLRunInMode(kRLDefaultMode, 0.05, true), kRLRunTimedOut);
+}
+RL_TEST(a_nested_run_handles_nothing, "S-SYNC-24 S-RUN-12", "A run in a callback of a wait has handled no source when the wait is over") {
+    hold_elsewhere();
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, run_beside_the_lock, NULL, NULL);
+    ck_assert(RLLockInMode(&lock, NULL, 1e6));
+    RLLockUnlock(&lock);
+}
 
 static RLRunLoopRef stopped_loop;
 static bool stop_between_word_and_mark(long number, const long argument[6], long *result) {

@@ -843,4 +843,28 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         }
         #expect(trace == ["third", "first", "wait"])
     }
+
+    @Test("What waits for a mode that does not run makes no pass, whenever it is enqueued: S-NQ-7, S-NQ-15", arguments: [
+        RunLoop.Activities.beforeTimers, .beforeWaiting,
+    ])
+    func enqueuedForAnotherMode(activity: RunLoop.Activities) {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            nonisolated(unsafe) var passes = 0
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            // After the queue's own.
+            queue.enqueue(Notification(name: .third), postingStyle: .asap)
+            let enqueuing = RunLoop.Observer(activities: activity, order: .max) { _, _ in
+                passes += 1
+                if passes < 100 { own.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: .onName, forModes: [RunLoop.Mode("other")]) }
+            }
+            RunLoop.current.add(enqueuing, forMode: .default)
+            RunLoop.current.run(mode: .default, for: .milliseconds(20))
+            enqueuing.invalidate()
+            source.invalidate()
+            trace.add(passes < 10 ? "few passes" : "\(passes)")
+        }
+        #expect(trace == ["third", "few passes"])
+    }
 }

@@ -20,6 +20,8 @@
 #include "perform.h"
 #include "timer.h"
 
+#include <pthread.h>
+
 #if defined(__BLOCKS__)
 
 RL_HEADER_BEGIN
@@ -68,11 +70,12 @@ static inline void RLPerformBlockInModes(RLRunLoopRef RL_NULLABLE rl, const RLMo
                                  RLBlockReleasePerformed_);
 }
 
-/* Calls an observer's block, and keeps it alive meanwhile. */
+/* Calls an observer's block, and keeps it alive meanwhile; it may end the thread. */
 static inline void RLBlockObserve_(RLObserverRef RL_NULLABLE o, RLActivity activity, void *RL_NULLABLE block) {
     void *held = _Block_copy(block);
+    pthread_cleanup_push(RLBlockReleasePerformed_, held);
     ((void (^)(RLObserverRef, RLActivity))held)(o, activity);
-    _Block_release(held);
+    pthread_cleanup_pop(1);
 }
 
 /**
@@ -91,11 +94,9 @@ static inline RLObserverRef RL_NULLABLE RLObserverCreateWithHandler(
     return RLObserverCreate(activities, repeats, order, block ? RLBlockObserve_ : NULL, block ? &context : NULL);
 }
 
-/* Calls a timer's block, and keeps it alive meanwhile. */
+/* Calls a timer's block, which the call's own retain keeps alive. */
 static inline void RLBlockFire_(RLTimerRef RL_NULLABLE t, void *RL_NULLABLE block) {
-    void *held = _Block_copy(block);
-    ((void (^)(RLTimerRef))held)(t);
-    _Block_release(held);
+    ((void (^)(RLTimerRef))block)(t);
 }
 
 /**

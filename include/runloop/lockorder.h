@@ -19,6 +19,9 @@
  * (TryLock, and waits with a time limit) begin no order, because they end by themselves; the locks
  * that they took count as held like the rest. There is room for 4,096 orders, and a line is written
  * when there is none for another one.
+ * The program and the libraries that it is linked with have one graph; what dlopen loads has its own,
+ * unless the program is linked with -rdynamic, and knows nothing of locks that others take. A lock
+ * that such a file takes, and one that is not compiled so gives back, counts as held.
  * Call RLLockOrderForget before memory with a lock is freed and used for another one.
  * RLSynchronized is not watched. Rules: Docs/semantics.md, section 31.
  */
@@ -40,8 +43,8 @@
 
 RL_HEADER_BEGIN
 
-/* One of these in the program, whichever files have it. */
-#define RL_ORDER_SHARED_ __attribute__((weak, visibility("hidden")))
+/* One of these in the program, whichever files have it, and libraries too. */
+#define RL_ORDER_SHARED_ __attribute__((weak, visibility("default")))
 
 enum { RL_ORDER_EDGES_ = 4096, RL_ORDER_LISTS_ = 1024, RL_ORDER_HELD_ = 32, RL_ORDER_FRAMES_ = 16 };
 

@@ -30,7 +30,9 @@ RL_HEADER_BEGIN
  * Returns: true if the queue is attached, now or already; false, with nothing changed, if the
  * process has no libdispatch, if no descriptor is left for its main queue, and in the child of fork
  * if the parent had attached it, or had threads and libdispatch was loaded with RTLD_LOCAL. The
- * caller may try again after false.
+ * caller may try again after false. A thread that is loading a library holds this call up until the
+ * constructors of that have returned, as it holds up dlsym(3); so it does RunLoop.main and
+ * RunLoop.current of the Swift module where they are used for the first time on the main thread.
  * Errors: libdispatch serves its main queue only on the thread that loaded it: link it to the
  * program, or load it on the main thread; a drain on another thread traps.
  * Threads: any; a main loop that waits takes the queue into account without an extra pass.

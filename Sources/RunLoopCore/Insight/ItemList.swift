@@ -105,9 +105,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         switch kind {
         case .sources:
             var slot = 0
-            while let source = mode.pointee.sources.next(from: &slot) {
-                if !source.firstLink.pointee.traits.contains(.own) && !list.append(source.header) { return }
-            }
+            while let source = mode.pointee.sources.next(from: &slot), appendUnlessOwn(source, to: &list) {}
         case .timers:
             mode.pointee.timers.forEachMember { list.append($0.timer.header) }
             // Timers whose callbacks are on the stack are in no store, except those that another thread put into their list.
@@ -129,11 +127,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
     }
 
+    /// False if there was no room.
+    @inline(never)
+    private func appendUnlessOwn(_ source: SourcePointer, to list: inout ItemList) -> Bool {
+        source.firstLink.pointee.traits.contains(.own) || list.append(source.header)
+    }
+
     private func appendCommon(_ kind: ItemKind, to list: inout ItemList) {
         switch kind {
         case .sources:
             var slot = 0
-            while let source = pointee.commonSources.next(from: &slot), list.append(source.header) {}
+            while let source = pointee.commonSources.next(from: &slot), appendUnlessOwn(source, to: &list) {}
         case .timers: pointee.commonTimers.forEach { _ = list.append($0.header) }
         case .observers: pointee.commonObservers.forEach { _ = list.append($0.header) }
         }

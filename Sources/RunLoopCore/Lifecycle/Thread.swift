@@ -295,7 +295,8 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// Runs the default mode, which never becomes empty, until the thread is cancelled.
     private func live(in loop: RunLoopPointer) {
-        let keep = SourcePointer.makeInbox(order: 0, info: self, functions: SourceFunctions())
+        // An info that no source of the program's has: it equals none.
+        let keep = SourcePointer.makeInbox(order: 0, info: process, functions: SourceFunctions())
         keep.becomeOwn()
         loop.addSource(keep, to: .named(kRLDefaultMode))
         // The loop holds a reference, and drops it too if a callback ends the thread.

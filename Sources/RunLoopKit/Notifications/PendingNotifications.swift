@@ -57,6 +57,8 @@ package final class PendingNotifications<Note> {
     private var observers: [RunLoop.Observer] = []
     /// Notes that a run begins, in which nothing is too late yet.
     private var entryObserver: RunLoop.Observer?
+    /// How many runs are under way in modes that have the observers.
+    private var runs = 0
     /// How many of them are posting.
     private var posting = 0
     /// How many notifications were posted.
@@ -107,16 +109,17 @@ package final class PendingNotifications<Note> {
         // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
         observe(modes)
         if let loop, let current = loop.currentMode {
-            // The end of the run tells what it leaves.
+            // The end of the run tells what it leaves: what it does not permit is no reason for a pass of its own.
             observe([current])
             // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
             // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
             // guest's pass before the wait.
-            if isTooLateInPass, style == .asap || loop.isWaiting || GuestLoop.isServing {
+            let isPermitted = modes.contains(where: permitted(in: current).contains)
+            if isPermitted && isTooLateInPass && (style == .asap || loop.isWaiting || GuestLoop.isServing) {
                 loop.wakeUp()
             } else if style == .whenIdle {
                 isLeft.whenIdle = true
-            } else if !modes.contains(where: permitted(in: current).contains) {
+            } else if !isPermitted {
                 isLeft.asap = true
             }
         }
@@ -168,6 +171,7 @@ package final class PendingNotifications<Note> {
         for mode in modes where observedModes.insert(mode).inserted {
             for observer in observers { loop.add(observer, forMode: mode) }
             loop.add(entryObserver!, forMode: mode)
+            if loop.currentMode == mode { runs += 1 }
             isTooLateInPass = true
         }
     }
@@ -181,7 +185,10 @@ package final class PendingNotifications<Note> {
         addObserver()
         // The thread's list keeps nothing.
         nonisolated(unsafe) weak let queue = self
-        entryObserver = RunLoop.Observer(activities: .entry, order: .min) { _, _ in queue?.isTooLateInPass = false }
+        entryObserver = RunLoop.Observer(activities: .entry, order: .min) { _, _ in
+            queue?.isTooLateInPass = false
+            queue?.runs += 1
+        }
         QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(of: $0, in: $1) ?? false }
     }
 
@@ -223,6 +230,7 @@ package final class PendingNotifications<Note> {
         for observer in observers { observer.invalidate() }
         observers = []
         entryObserver?.invalidate()
+        runs = 0
         commonModesProbe?.invalidate()
         observedModes = []
     }
@@ -232,7 +240,10 @@ package final class PendingNotifications<Note> {
         isTooLateInPass = activity == .beforeWaiting || activity == .exit
         if activity == .afterWaiting { return }
         let left = isLeft
-        if activity == .exit { isLeft = (false, false) }
+        if activity == .exit {
+            isLeft = (false, false)
+            runs = max(runs - 1, 0)
+        }
         guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
         let permitted = permitted(in: mode)
         func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
@@ -241,6 +252,7 @@ package final class PendingNotifications<Note> {
         if activity == .exit {
             // The pass around this run may have had its last chance to post, and while a foreign run waits around it there is no other pass by
             // itself. Idle work that makes more of itself is none for this wait.
+            if runs == 0 { return }
             let isIdle = left.whenIdle && posting == 0 && RunLoop.ForeignRun.isOnThread
             func isThere(_ style: NotificationQueue.PostingStyle) -> Bool { groups.keys.contains { $0.style == style } }
             if (left.asap && isThere(.asap)) || (isIdle && isThere(.whenIdle)) { loop.wakeUp() }

@@ -14,18 +14,21 @@ extension KernelFilter {
 extension UnsafeMutablePointer where Pointee == KernelEvent {
     fileprivate func openProcess() -> Bool {
         let known = Note.exit.rawValue | Note.exitStatus.rawValue | Note.reap.rawValue
-        guard let process = Int32(exactly: pointee.ident), process > 0, pointee.fflags & ~known == 0 else { return refuse() }
+        guard let number = Int32(exactly: pointee.ident), number > 0, pointee.fflags & ~known == 0 else { return refuse() }
         pointee.flags |= RLKernelEventFlags.oneShot.rawValue
-        return own(highNumber(rl_pidfd_open(process)))
+        // Before it is opened: another thread may reap it at once.
+        if rl_is_child(number) { pointee.data.store(markOfChild, ordering: .relaxed) }
+        return own(highNumber(rl_pidfd_open(number)))
     }
+
+    /// In `data`: it was a child of this process when the source was made. In the child of `fork` none of them is.
+    private var markOfChild: Int64 { Int64(process.pointee.forkGeneration.load(ordering: .relaxed)) + 1 }
 
     fileprivate func readProcess(_ happened: inout RLKernelEvent) -> Bool {
         var status: Int32 = 0
         happened.flags |= RLKernelEventFlags.EOF.rawValue
         happened.fflags = Note.exit.rawValue
-        let reaps = pointee.fflags & Note.reap.rawValue != 0
-        if reaps { noteStatus() }
-        switch rl_child_status(pointee.descriptor, reaps ? 1 : 0, &status) {
+        switch rl_child_status(pointee.descriptor, pointee.fflags & Note.reap.rawValue != 0 ? 1 : 0, &status) {
         case 0:
             rl_set_errno(0)
             return false
@@ -35,28 +38,11 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         default:
             // Another process's child, or other code has waited for it. Any other error says nothing about it.
             if rl_errno() != ECHILD { return false }
-            let noted = pointee.data.load(ordering: .acquiring)
-            if noted != 0 {
+            if pointee.data.load(ordering: .relaxed) == markOfChild && rl_former_status(pointee.descriptor, &status) {
                 happened.fflags |= Note.exitStatus.rawValue
-                happened.data = noted & 0xffff_ffff
+                happened.data = Int64(status)
             }
         }
         return true
-    }
-
-    /// Tells all sources of a child that has ended how it did, before this one reaps it: the kernel tells that once.
-    @inline(never)
-    private func noteStatus() {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
-        KernelEvents.shared.pointee.all.forEach { record in
-            var status: Int32 = 0
-            // The descriptor shows that it is of this process, and not of an earlier one with its number.
-            if record.pointee.filter == pointee.filter && record.pointee.ident == pointee.ident
-                && rl_child_status(record.pointee.descriptor, 0, &status) == 1
-            {
-                record.pointee.data.store(Int64(status) | 1 << 32, ordering: .releasing)
-            }
-        }
     }
 }

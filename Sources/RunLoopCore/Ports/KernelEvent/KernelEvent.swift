@@ -11,7 +11,7 @@ import Synchronization
 /// not the source is enabled.
 struct KernelEvent: ~Copyable, Listed {
     /// Guards the descriptor, and makes the taking of a report and its change of `state` one step. No client code is called under it, and
-    /// no lock but the notifier's and the registry's is taken.
+    /// no lock but the notifier's is taken.
     let lock: Lock
     /// `KernelEventState`.
     let state: Atomic<UInt32>
@@ -31,7 +31,7 @@ struct KernelEvent: ~Copyable, Listed {
     /// notifier's lock.
     var source: SourcePointer?
 
-    /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`, and changed under the registry's lock too.
+    /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`.
     var descriptor: Int32
     /// The descriptor is a member of `OwnFiles`. Written before other threads know the record, and in the child of `fork`.
     var isMember: Bool
@@ -44,7 +44,7 @@ struct KernelEvent: ~Copyable, Listed {
     let count: Atomic<UInt64>
     /// The program's bits of a User source, or what happened to a file, and `kRLNoteTrigger` if it is to report.
     let userFlags: Atomic<UInt32>
-    /// Of a process, with a bit above it: the status that it ended with, which a source that reaps it has noted; released, and acquired.
+    /// Of a process: whether it was a child of this one. Written before other threads know the record.
     let data: Atomic<Int64>
 
     /// The next source of the same signal. Changed under the registry's lock, read by the handler.
@@ -275,22 +275,12 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.filter.pointee.close?.call(self)
         guard let kind = pointee.filter.pointee.watched?.kind else { return }
         pointee.lock.lockWord()
-        let closing = takeDescriptor()
+        let closing = pointee.descriptor
         // In this order, as in `EpollSet.close`.
+        pointee.descriptor = -1
         rl_compiler_barrier()
         if closing >= 0 { closeOwn(closing, kind, isMember: pointee.isMember) }
         pointee.lock.unlockWord()
-    }
-
-    /// From now on there is none. Caller holds the lock.
-    @inline(never)
-    @discardableResult
-    func takeDescriptor() -> Int32 {
-        process.pointee.registryLock.lockWord()
-        let descriptor = pointee.descriptor
-        pointee.descriptor = -1
-        process.pointee.registryLock.unlockWord()
-        return descriptor
     }
 
     fileprivate func enlist() {

@@ -160,6 +160,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             perform: { BegunRequestPointer(asInfo: $0).giveOutcome() },
             abandoned: { BegunRequestPointer(asInfo: $0).finish() })
         let arrival = SourcePointer.make(order: 0, info: begun, functions: functions, isVersionOne: false)
+        arrival.becomeOwn()
         begun.initialize(to: BegunRequest(
             id: 0, state: .waiting, data: nil, next: nil, service: nil, callout: callout, info: info, arrival: arrival, loop: loop,
             port: self))

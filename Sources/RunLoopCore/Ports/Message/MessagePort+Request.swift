@@ -219,6 +219,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         // The info makes each such source equal to itself alone.
         let functions = SourceFunctions(perform: { $0!.assumingMemoryBound(to: ReplyWaiter.self).endRun() })
         let arrival = SourcePointer.make(order: 0, info: waiter, functions: functions, isVersionOne: false)
+        arrival.becomeOwn()
         waiter.initialize(to: ReplyWaiter(id: 0, state: .waiting, arrival: arrival, loop: loop, port: self))
         return waiter
     }
