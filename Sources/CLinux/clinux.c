@@ -162,12 +162,17 @@ bool rl_is_child(int process) {
     return syscall(SYS_waitid, 1 /* P_PID */, process, NULL, WEXITED | WNOHANG | WNOWAIT, NULL) == 0;
 }
 
-bool rl_former_status(int pidfd, int *status) {
-    /* PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15); the headers of libc may be older. */
-    struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } info = {.mask = 8};
-    if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0 || !(info.mask & 8)) return false;
-    *status = info.status;
-    return true;
+int rl_former_status(int pidfd, int *status) {
+    /* A thread that waits for the process tells first that it has, and the status a moment later. */
+    for (int i = 0; i < 100; i++) {
+        /* PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15); the headers of libc may be older. */
+        struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } info = {.mask = 8};
+        if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0) return -1;
+        *status = info.status;
+        if (info.mask & 8) return 1;
+        sched_yield();
+    }
+    return 0;
 }
 
 uint64_t rl_counts_of_moment(void) {

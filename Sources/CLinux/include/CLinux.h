@@ -365,8 +365,8 @@ static inline int rl_pidfd_open(pid_t process) {
 int rl_child_status(int pidfd, int reap, int *status) __attribute__((visibility("hidden")));
 /* Whether a process is a child, which may have ended and not been waited for. */
 bool rl_is_child(int process) __attribute__((visibility("hidden")));
-/* The status of a process that has been waited for; false if the kernel does not tell. */
-bool rl_former_status(int pidfd, int *status) __attribute__((visibility("hidden")));
+/* The status of a process that has been waited for: 1; 0 if it is still to come, -1 if the kernel does not tell. */
+int rl_former_status(int pidfd, int *status) __attribute__((visibility("hidden")));
 
 /* Whether a number names a kernel object of the kind that the library made under it: a program that closed it without the
  * library's knowledge may have reused it for another file (S-FD-18). It changes nothing, not even errno, and needs no /proc. What

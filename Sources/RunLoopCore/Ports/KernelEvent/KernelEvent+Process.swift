@@ -32,17 +32,19 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         case 0:
             rl_set_errno(0)
             return false
-        case 1:
-            happened.fflags |= Note.exitStatus.rawValue
-            happened.data = Int64(status)
+        case 1: break
         default:
             // Another process's child, or other code has waited for it. Any other error says nothing about it.
             if rl_errno() != ECHILD { return false }
-            if pointee.data.load(ordering: .relaxed) == markOfChild && rl_former_status(pointee.descriptor, &status) {
-                happened.fflags |= Note.exitStatus.rawValue
-                happened.data = Int64(status)
+            guard pointee.data.load(ordering: .relaxed) == markOfChild else { return true }
+            switch rl_former_status(pointee.descriptor, &status) {
+            case 1: break
+            case 0: return false
+            default: return true
             }
         }
+        happened.fflags |= Note.exitStatus.rawValue
+        happened.data = Int64(status)
         return true
     }
 }
