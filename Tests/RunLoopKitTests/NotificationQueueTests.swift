@@ -820,7 +820,7 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
     }
 
     @Test("What an observer enqueues at the beginning of a run is no reason for one pass more: S-NQ-4, S-NQ-15", arguments: [
-        RunLoop.Activities.entry, .beforeTimers,
+        RunLoop.Activities.entry, .beforeTimers, .afterWaiting, .exit,
     ])
     func enqueuedAtTheBeginning(activity: RunLoop.Activities) {
         let trace = withQueue { queue, trace in
@@ -830,18 +830,19 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             let source = RunLoop.Source { _ in }
             RunLoop.current.add(source, forMode: .default)
             RunLoop.current.run(mode: .default, for: .zero)
-            nonisolated(unsafe) var isFirst = true
+            nonisolated(unsafe) var waits = 0
             let enqueuing = RunLoop.Observer(activities: activity) { _, _ in
-                if isFirst { own.enqueue(Notification(name: .first), postingStyle: .asap) }
-                isFirst = false
+                if waits < 100 { own.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: .onName, forModes: nil) }
             }
-            let waiting = RunLoop.Observer(activities: .beforeWaiting) { _, _ in trace.add("wait") }
+            let waiting = RunLoop.Observer(activities: .beforeWaiting) { _, _ in waits += 1 }
             for observer in [enqueuing, waiting] { RunLoop.current.add(observer, forMode: .default) }
+            RunLoop.current.perform {}
             RunLoop.current.run(mode: .default, for: .milliseconds(20))
             for observer in [enqueuing, waiting] { observer.invalidate() }
             source.invalidate()
+            trace.add(waits < 10 ? "few waits" : "\(waits)")
         }
-        #expect(trace == ["third", "first", "wait"])
+        #expect(trace.first == "third" && trace.contains("first") && trace.last == "few waits")
     }
 
     @Test("What waits for a mode that does not run makes no pass, whenever it is enqueued: S-NQ-7, S-NQ-15", arguments: [
@@ -866,5 +867,94 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             trace.add(passes < 10 ? "few passes" : "\(passes)")
         }
         #expect(trace == ["third", "few passes"])
+    }
+
+    @Test("What a queue is first used for in a nested run is posted before the loop waits: S-NQ-4, S-NQ-15")
+    func firstUseInANestedRun() {
+        nonisolated(unsafe) var result: RunLoop.RunResult?
+        _ = withQueue { _, trace in
+            let modal = RunLoop.Mode("modal")
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in RunLoop.current.stop() }
+            let source = RunLoop.Source { _ in }
+            for mode in [.default, modal] { RunLoop.current.add(source, forMode: mode) }
+            nonisolated(unsafe) var isFirst = true
+            let idle = RunLoop.Observer(activities: .beforeWaiting, order: .max) { _, _ in
+                if !isFirst { return }
+                isFirst = false
+                RunLoop.current.perform(inModes: [modal]) { own.enqueue(Notification(name: .first), postingStyle: .asap) }
+                RunLoop.current.run(mode: modal, for: .zero)
+            }
+            RunLoop.current.add(idle, forMode: .default)
+            result = RunLoop.current.run(mode: .default, for: .seconds(10))
+            idle.invalidate()
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(result == .stopped)
+    }
+
+    @Test("What an observer enqueues asap while a host is about to wait in a callback is posted before the host has waited: S-NQ-4, S-NQ-13")
+    func urgentBeforeAHostsWait() {
+        let trace = withQueue { _, trace in
+            let center = tracedCenter(trace)
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                own.enqueue(Notification(name: .second), postingStyle: .asap)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            own.enqueue(Notification(name: .third), postingStyle: .asap)
+            RunLoop.current.run(mode: .default, for: .zero)
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+                own.enqueue(Notification(name: .first), postingStyle: .asap)
+                if run.prepare() == nil { trace.add("the host waits") }
+                run.dispatch()
+                run.invalidate()
+                trace.add("over")
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(trace == ["third", "first", "second", "over"])
+    }
+
+    @Test("What an observer of the loop enqueues in each pass does not keep a host in a callback from waiting: S-NQ-5, S-NQ-15", arguments: [
+        RunLoop.Activities.entry, .beforeTimers, .exit,
+    ], [false, true])
+    func eachPassOfAHost(activity: RunLoop.Activities, isForAnother: Bool) {
+        nonisolated(unsafe) var turns = 0
+        _ = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            let enqueuing = RunLoop.Observer(activities: activity) { _, _ in
+                let mode = isForAnother ? RunLoop.Mode("other") : .default
+                own.enqueue(
+                    Notification(name: .first), postingStyle: isForAnother ? .asap : .whenIdle, coalesceMask: .onName, forModes: [mode])
+            }
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return }
+                RunLoop.current.add(enqueuing, forMode: .default)
+                run.prepare()
+                source.signal()
+                RunLoop.current.wakeUp()
+                while turns < 1000 {
+                    run.prepare()
+                    var place = pollfd(fd: run.descriptor, events: Int16(POLLIN), revents: 0)
+                    if poll(&place, 1, 0) == 0 { break }
+                    turns += 1
+                    run.dispatch()
+                }
+                run.invalidate()
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            enqueuing.invalidate()
+            source.invalidate()
+        }
+        #expect(turns > 0 && turns < 1000)
     }
 }

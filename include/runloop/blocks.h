@@ -20,9 +20,9 @@
 #include "perform.h"
 #include "timer.h"
 
-#include <pthread.h>
-
 #if defined(__BLOCKS__)
+
+#include <pthread.h>
 
 RL_HEADER_BEGIN
 

@@ -152,7 +152,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         list.pointee.readers -= 1
         let isLast = list.pointee.readers == 0 && list.pointee.isRetired
         unlock()
-        if isLast { list.free() }
+        if isLast { free(list) }
+    }
+
+    /// What left the list while it was read. The client's `release` may take long.
+    @inline(never)
+    private func free(_ list: ObserverListPointer) {
+        let waiter = beginLasting()
+        list.free()
+        waiter?.endCallback()
     }
 
     /// The thread ended in an observer's callback: no further observers of this notification are called (S-LOOP-19).

@@ -74,11 +74,14 @@ package func isSameSender(_ one: Any?, _ other: Any?) -> Bool {
         if first != second { return false }
         if first { return (one as AnyObject) === (other as AnyObject) }
         // A value has no identity; one that can be compared is the same as its equals.
-        guard let one = one as? AnyHashable, let other = other as? AnyHashable else { return false }
+        guard let one = hashable(one), let other = hashable(other) else { return false }
         return one == other
     default: return false
     }
 }
+
+/// A value that can be compared here. The cast to `AnyHashable` alone finds a conformance that is isolated to an actor on any thread.
+private func hashable(_ value: Any) -> AnyHashable? { value is any Hashable ? value as? AnyHashable : nil }
 
 /// By what senders are looked up: those that are the same have equal keys. Of those with equal keys ``isSameSender(_:_:)`` decides,
 /// since a key keeps no object alive and has only the hash of a value.
@@ -96,7 +99,7 @@ package enum SenderKey: Hashable, Sendable {
         }
         if type(of: sender) is AnyClass {
             self = .object(ObjectIdentifier(sender as AnyObject))
-        } else if let value = sender as? AnyHashable {
+        } else if let value = hashable(sender) {
             self = .value(value.hashValue)
         } else {
             self = .unlike

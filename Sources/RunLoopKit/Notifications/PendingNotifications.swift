@@ -55,10 +55,19 @@ package final class PendingNotifications<Note> {
     /// An observer is not called again while it is on the stack: there are as many as posting is nested in runs that observers of the
     /// notifications make, and one more. The one whose turn it is posts.
     private var observers: [RunLoop.Observer] = []
-    /// Notes that a run begins, in which nothing is too late yet.
-    private var entryObserver: RunLoop.Observer?
-    /// How many runs are under way in modes that have the observers.
-    private var runs = 0
+    /// Notes the stages from which on nothing is too late, before other observers are called.
+    private var stageObserver: RunLoop.Observer?
+
+    /// A run that is under way in a mode that has the observers.
+    private struct Run {
+        let mode: RunLoop.Mode
+        /// Its pass has had its last chance to post: it may wait before the observer is called again.
+        var isTooLate = false
+        /// The loop was woken since: the run makes another pass before it waits, as do those around it (S-WAKE-9).
+        var isWoken = false
+    }
+    /// The innermost is the last. One that was under way when its mode got the observers comes in with its next call of one.
+    private var runs: [Run] = []
     /// How many of them are posting.
     private var posting = 0
     /// How many notifications were posted.
@@ -68,12 +77,6 @@ package final class PendingNotifications<Note> {
     private var observedModes: Set<RunLoop.Mode> = []
     /// What was enqueued in postings before one wait of a host: for another one.
     private var held = (wait: HostWait(run: 0, dispatches: 0), sequences: Range<UInt64>(uncheckedBounds: (0, 0)))
-    /// Whether something was enqueued, since a run last ended, that the run may leave, and for which the loop was not woken: for its next pass, and
-    /// for its next wait.
-    private var isLeft = (asap: false, whenIdle: false)
-    /// Whether the loop may wait before the observer is called again: since the observer was called for the
-    /// coming wait, or was added.
-    private var isTooLateInPass = false
 
     package init(
         name: @escaping (Note) -> String, sender: @escaping (Note) -> Any?, post: @escaping (Note) -> Void
@@ -105,24 +108,8 @@ package final class PendingNotifications<Note> {
             if let mode = LoopRegistry.current().currentMode, !modes.contains(mode) { return }
             return post(note)
         }
-        // Where this pass's last chance to post is over, or comes without the observer, the loop makes another
-        // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
-        observe(modes)
-        if let loop, let current = loop.currentMode {
-            // The end of the run tells what it leaves: what it does not permit is no reason for a pass of its own.
-            observe([current])
-            // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
-            // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
-            // guest's pass before the wait.
-            let isPermitted = modes.contains(where: permitted(in: current).contains)
-            if isPermitted && isTooLateInPass && (style == .asap || loop.isWaiting || GuestLoop.isServing) {
-                loop.wakeUp()
-            } else if style == .whenIdle {
-                isLeft.whenIdle = true
-            } else if !isPermitted {
-                isLeft.asap = true
-            }
-        }
+        observe(modes, style)
+        wakeRuns(for: modes, style)
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -164,16 +151,39 @@ package final class PendingNotifications<Note> {
 
     // MARK: - The loop
 
-    /// Has the observer in all of these modes.
-    private func observe(_ modes: [RunLoop.Mode]) {
+    /// Has the observers in all of these modes, for something that is enqueued for them, and in that of the run which it is enqueued in.
+    private func observe(_ modes: [RunLoop.Mode], _ style: NotificationQueue.PostingStyle) {
         let loop = LoopRegistry.current()
         if loop !== self.loop { attach(to: loop) }
-        for mode in modes where observedModes.insert(mode).inserted {
+        let current = loop.currentMode
+        for mode in modes + (current.map { [$0] } ?? []) where observedModes.insert(mode).inserted {
             for observer in observers { loop.add(observer, forMode: mode) }
-            loop.add(entryObserver!, forMode: mode)
-            if loop.currentMode == mode { runs += 1 }
-            isTooLateInPass = true
+            loop.add(stageObserver!, forMode: mode)
+            if mode == current {
+                // The observers may be there as in any common mode.
+                if runs.last?.mode != mode { runs.append(Run(mode: mode, isTooLate: true)) }
+            } else if current != nil && (style == .asap || RunLoop.ForeignRun.isOnThread) {
+                // It may be that of a run around this one, at whatever stage of its pass.
+                loop.wakeUp()
+            }
         }
+    }
+
+    /// Where the pass of a run that permits one of the modes has had its last chance to post, the run makes another one before it waits (S-NQ-4). While
+    /// a foreign run waits that goes for an idle loop too: no pass of its own would follow, because a prepare does nothing again until something was
+    /// dispatched. So it does in a guest's pass before the wait. Idle work that enqueues more of itself is none for this wait.
+    private func wakeRuns(for modes: [RunLoop.Mode], _ style: NotificationQueue.PostingStyle) {
+        guard let loop, let last = runs.indices.last else { return }
+        var wakes = false
+        for index in runs.indices where runs[index].isTooLate && !runs[index].isWoken {
+            let isUrgent =
+                style == .asap
+                || (index == last ? loop.isWaiting || GuestLoop.isServing : posting == 0 && RunLoop.ForeignRun.isOnThread)
+            if isUrgent && modes.contains(where: permitted(in: runs[index].mode).contains) { wakes = true }
+        }
+        if !wakes { return }
+        for index in runs.indices where runs[index].isTooLate { runs[index].isWoken = true }
+        loop.wakeUp()
     }
 
     private func attach(to loop: RunLoop) {
@@ -185,9 +195,8 @@ package final class PendingNotifications<Note> {
         addObserver()
         // The thread's list keeps nothing.
         nonisolated(unsafe) weak let queue = self
-        entryObserver = RunLoop.Observer(activities: .entry, order: .min) { _, _ in
-            queue?.isTooLateInPass = false
-            queue?.runs += 1
+        stageObserver = RunLoop.Observer(activities: [.entry, .beforeTimers, .afterWaiting, .exit], order: .min) { _, activity in
+            queue?.begin(activity)
         }
         QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(of: $0, in: $1) ?? false }
     }
@@ -198,7 +207,7 @@ package final class PendingNotifications<Note> {
         let index = observers.count
         // After the other observers, so that what they enqueue is posted before the loop waits.
         let observer = RunLoop.Observer(
-            activities: [.beforeTimers, .beforeWaiting, .afterWaiting, .exit], order: .max
+            activities: [.beforeTimers, .beforeWaiting, .exit], order: .max
         ) { _, activity in
             if let queue, queue.posting == index { queue.serve(activity) }
         }
@@ -211,13 +220,13 @@ package final class PendingNotifications<Note> {
     private func postBeforeWait(of wait: HostWait, in mode: RunLoop.Mode) -> Bool {
         if groups.isEmpty { return false }
         if held.wait != wait { held = (wait, nextSequence..<nextSequence) }
-        let (before, left, later, start) = (posted, isLeft, held.sequences, nextSequence)
+        let (before, later, start) = (posted, held.sequences, nextSequence)
         let permitted = permitted(in: mode)
-        postRound(.asap, permitted, but: later)
+        postRound(.asap, permitted)
         postRound(.whenIdle, permitted, but: later)
         if posted == before { return false }
         held = (wait, (later.isEmpty ? start : later.lowerBound)..<nextSequence)
-        isLeft = left
+        if isUrgent(permitted) { loop?.wakeUp() }
         return true
     }
 
@@ -229,46 +238,42 @@ package final class PendingNotifications<Note> {
     private func detach() {
         for observer in observers { observer.invalidate() }
         observers = []
-        entryObserver?.invalidate()
-        runs = 0
+        stageObserver?.invalidate()
+        runs = []
         commonModesProbe?.invalidate()
         observedModes = []
     }
 
+    private func isUrgent(_ permitted: [RunLoop.Mode]) -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
+
+    /// Before other observers.
+    private func begin(_ activity: RunLoop.Activities) {
+        guard let mode = loop?.currentMode else { return }
+        if activity == .entry || runs.last?.mode != mode { runs.append(Run(mode: mode)) } else { runs[runs.count - 1] = Run(mode: mode) }
+    }
+
+    /// After them.
     private func serve(_ activity: RunLoop.Activities) {
-        // After a nested run the stage of the run around it is not known.
-        isTooLateInPass = activity == .beforeWaiting || activity == .exit
-        if activity == .afterWaiting { return }
-        let left = isLeft
-        if activity == .exit {
-            isLeft = (false, false)
-            runs = max(runs - 1, 0)
-        }
-        guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
+        guard let loop, let mode = loop.currentMode else { return }
+        if runs.last?.mode != mode { runs.append(Run(mode: mode)) }
+        if activity == .beforeWaiting { runs[runs.count - 1] = Run(mode: mode, isTooLate: true) }
+        defer { if activity == .exit { _ = runs.popLast() } }
+        if groups.isEmpty { return }
         let permitted = permitted(in: mode)
-        func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
         let before = posted
         postRound(.asap, permitted)
-        if activity == .exit {
-            // The pass around this run may have had its last chance to post, and while a foreign run waits around it there is no other pass by
-            // itself. Idle work that makes more of itself is none for this wait.
-            if runs == 0 { return }
-            let isIdle = left.whenIdle && posting == 0 && RunLoop.ForeignRun.isOnThread
-            func isThere(_ style: NotificationQueue.PostingStyle) -> Bool { groups.keys.contains { $0.style == style } }
-            if (left.asap && isThere(.asap)) || (isIdle && isThere(.whenIdle)) { loop.wakeUp() }
-            return
-        }
+        if activity == .exit { return }
         guard activity == .beforeWaiting else {
             if posted != before { GuestLoop.serve() }
             return
         }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
-        if isUrgent() { return loop.wakeUp() }
+        if isUrgent(permitted) { return loop.wakeUp() }
         postRound(.whenIdle, permitted)
         // Observers may have given something to a guest, whose last pass before the wait came before this. What it enqueues is for another pass.
         if posted != before { GuestLoop.serve() }
-        if isUrgent() { loop.wakeUp() }
+        if isUrgent(permitted) { loop.wakeUp() }
     }
 
     /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the
