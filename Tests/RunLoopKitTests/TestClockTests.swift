@@ -6,6 +6,25 @@ import Testing
 /// Clocks that a program moves, in Swift: section 41.
 @Suite("Test clocks")
 struct TestClockTests {
+    @Test("Timers made one after the other with the same interval fire at the same instant of a clock that stands still, in that order: S-NSTM-2, S-CLK-4")
+    func equalIntervals() {
+        let clock = TestClock()
+        let (late, order) = RunLoop.with(clock: clock) { () -> ([Duration], [Int]) in
+            let begin = clock.now
+            nonisolated(unsafe) var late: [Duration] = [], order: [Int] = []
+            for number in 0..<200 {
+                let timer = Timer(timeInterval: .seconds(7), repeats: false) { _ in
+                    late.append(begin.duration(to: clock.now) - .seconds(7))
+                    order.append(number)
+                }
+                RunLoop.current.add(timer, forMode: .default)
+            }
+            clock.advance(by: .seconds(8))
+            return (late, order)
+        }
+        #expect(late.allSatisfy { $0 == .zero } && order == Array(0..<200))
+    }
+
     @Test("An hourly timer fires at its instants while the clock is moved, and the test takes no time: S-CLK-5, S-CLK-6")
     func hourly() {
         let clock = TestClock()

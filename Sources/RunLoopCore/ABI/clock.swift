@@ -22,12 +22,15 @@ public func RLClockAdvanceToNext(_ clock: OpaquePointer?) -> Bool {
 
 @c @implementation
 public func RLClockGetTime(_ clock: OpaquePointer?) -> Double {
-    manualClock(clock, "RLClockGetTime")?.date ?? Double(Clock.wallNow()) / 1e9
+    guard let clock = manualClock(clock, "RLClockGetTime") else { return Double(Clock.wallNow()) / 1e9 }
+    clock.endMoves()
+    return clock.date
 }
 
 @c @implementation
 public func RLClockSetWallTime(_ clock: OpaquePointer?, _ date: Double) {
     guard let clock = manualClock(clock, "RLClockSetWallTime"), !date.isNaN else { return }
+    clock.endMoves()
     clock.setWallTime(date)
     clock.followClocks()
 }

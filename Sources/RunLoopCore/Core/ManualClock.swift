@@ -106,8 +106,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             distance = again
         }
     }
-    /// What it shows: where a move that is under way goes, since a loop that is taken along may be there already.
-    var date: Double { date(ofInstant: goal) }
+    /// What it shows, after `endMoves` if none may be ahead of that.
+    var date: Double { date(ofInstant: time) }
 
     /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.
     func date(ofInstant instant: Int64) -> Double {
@@ -170,7 +170,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Dates from now on mean this time; instants that were set before stay (S-CLK-10).
     func setWallTime(_ date: Double) {
         pointee.bootDistance.store(
-            microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - goal - suspended, ordering: .sequentiallyConsistent)
+            microseconds(Swift.max(date, ManualClock.earliestDate)) * 1000 - time - suspended, ordering: .sequentiallyConsistent)
     }
 
     /// The wall clock goes on, the monotonic one does not.

@@ -73,9 +73,21 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Moves the clock to an instant, if that is later. `sparesOwn`: the calling thread's own loop, if it does not run, goes there by runs (S-CLK-6).
-    @inline(never)
     func move(to instant: Int64, sparesOwn: Bool) {
         announce(instant)
+        takeAlong(to: instant, sparesOwn: sparesOwn)
+    }
+
+    /// Before the clock shows its time: ends the moves that are under way, by taking their loops along. So no loop is ahead of what it shows, and all that
+    /// rest have come to that.
+    func endMoves() {
+        let instant = goal
+        if instant != time { takeAlong(to: instant, sparesOwn: false) }
+    }
+
+    /// Takes the loops along to an instant that was announced.
+    @inline(never)
+    private func takeAlong(to instant: Int64, sparesOwn: Bool) {
         forEachLoop { loop in
             if sparesOwn && loop.isCurrent && !(loop.isRunning && loop.mayBeAsleep) { return }
             loop.lock()

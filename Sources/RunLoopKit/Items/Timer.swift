@@ -43,7 +43,11 @@ open class Timer: @unchecked Sendable {
         timeInterval interval: Duration, repeats: Bool, block: @escaping @Sendable (Timer) -> Void
     ) {
         let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
-        self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, block: block)
+        if Delay.isExact {
+            self.init(fire: Delay(duration: interval), interval: interval, repeats: repeats, block: block)
+        } else {
+            self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, block: block)
+        }
     }
 
     /// Makes a timer that is in no loop yet and fires first at a date (S-NSTM-3).
@@ -116,7 +120,11 @@ open class Timer: @unchecked Sendable {
         timeInterval interval: Duration, repeats: Bool, clock: TimerClock, name: String? = nil, block: @escaping @Sendable (Timer) -> Void
     ) {
         let interval = repeats && interval <= .zero ? Timer.shortestInterval : interval
-        self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, clock: clock, name: name, block: block)
+        if Delay.isExact {
+            self.init(fire: Delay(duration: interval), interval: interval, repeats: repeats, clock: clock, name: name, block: block)
+        } else {
+            self.init(fire: Dates.instant(after: interval), interval: interval, repeats: repeats, clock: clock, name: name, block: block)
+        }
     }
 
     /// Makes a timer as ``init(timeInterval:repeats:block:)`` does, and adds it to the calling

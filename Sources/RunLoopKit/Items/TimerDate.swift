@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: MIT
+#if InstalledLibrary
+internal import CRunLoopInstalled
+#else
+internal import CRunLoop
+#endif
+
 // The dates that timers can be made with.
 
 /// A date that a timer can be made with: an instant, and in RunLoopKitFoundation a `Date`.
@@ -21,6 +27,21 @@ extension ContinuousClock.Instant: TimerDate {
         let interval = !repeats ? .zero : interval <= .zero ? Timer.shortestInterval : interval
         return Timer.Plan(
             seconds: Dates.seconds(of: date), instant: date, interval: interval, intervalSeconds: interval.inSeconds)
+    }
+}
+
+/// In place of the date of a timer that fires so far from now by the clock of the calling thread's loop, which may stand still: an instant would be
+/// turned into a date by another reading of a clock that does not.
+struct Delay: TimerDate {
+    let duration: Duration
+
+    /// Whether the calling thread's loop has a clock that the program moves.
+    static var isExact: Bool { RLGetClock(RLGetCurrentIfMade()) != nil }
+
+    static func plan(fire date: Delay, interval: Duration, repeats: Bool) -> Timer.Plan {
+        Timer.Plan(
+            seconds: RLAbsoluteTimeGetCurrent() + date.duration.clamped.inSeconds, instant: nil, interval: repeats ? interval : .zero,
+            intervalSeconds: repeats ? interval.inSeconds : 0)
     }
 }
 

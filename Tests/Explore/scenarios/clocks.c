@@ -19,6 +19,7 @@ const struct scenario clock_scenarios[] = {
     {"clock.advance_meets_post", "S-CLK-5", "C=clock t=timer:3 p=post", "L: loop; setclock C; add t / until t | T: advance C 5 | U: post p L; wake L"},
     {"clock.advance_meets_stop", "S-CLK-7", "C=clock t=timer:3", "L: loop; setclock C; add t / until t | T: advance C 5 | U: stop L"},
     {"clock.advance_meets_end_of_thread", "S-CLK-7 S-CLK-2", "C=clock A=source", "M: loop; setclock C; add A / once; end | T: advance C 5; advance C 5"},
+    {"clock.shown_meets_poll", "S-CLK-1 S-CLK-5", "C=clock t=timer:10", "L: loop; setclock C; add t / due t C; due t C | T: advance C 15"},
     {"clock.advance_meets_poll", "S-CLK-5", "C=clock t=timer:3", "L: loop; setclock C; add t / once; until t | T: advance C 5"},
     {"clock.callback_advances", "S-CLK-6", "C=clock t=timer:1{advance C 5} u=timer:3", "L: loop; setclock C; add t; add u / until u | T: advance C 1"},
     {"clock.two_callbacks_advance", "S-CLK-7", "C=clock B=sync S=sync t=timer:1{semwait B; advance C 1; semwait S} u=timer:1{semsignal B; advance C 1; semsignal S}",
