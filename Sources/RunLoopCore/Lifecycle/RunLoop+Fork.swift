@@ -70,6 +70,8 @@ enum Fork {
     static func child() {
         process.pointee.number.store(getpid(), ordering: .relaxed)
         rl_forget_droppers()
+        // Another thread may have announced a move; nobody here waits for its end.
+        RunLoop.ofThread?.manualClock?.finishMove()
         LoopWaiters.forkedChild()
         Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
@@ -82,11 +84,8 @@ enum Fork {
         ContextUses.forkedChild()
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
-        // Another thread may have set the clock and not come to the timers, or announced a move.
-        if let loop = RunLoop.ofThread {
-            loop.manualClock?.finishMove()
-            loop.followClocks(loop.manualClock)
-        }
+        // Another thread may have set the clock and not come to the timers.
+        if let loop = RunLoop.ofThread { loop.followClocks(loop.manualClock) }
         LoopWaiters.tellInChild()
     }
 }

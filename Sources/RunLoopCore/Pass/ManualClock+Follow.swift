@@ -48,6 +48,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.rests = false
         pointee.isClockStale = true
         unlock()
+        // What it calls now finds that the others have come along.
+        manualClock!.endMoves()
     }
 
     /// Lets the time of a loop that rests go on as a look of it would, and that of one that does not run to the next instant at which one of its

@@ -21,6 +21,9 @@ internal import CRunLoop
 /// without the loop do not (S-CLK-3). An instant of `ContinuousClock` that a timer is made with on the loop's thread means as long from
 /// now on this clock; one given on another thread means that date. Instants of this clock are exact everywhere.
 ///
+/// What gives or takes instants of `ContinuousClock` does not know how far the program has moved this clock meanwhile: a limit that is used for
+/// several waits counts from each of them, and ``Timer/fireDate``, set to what was read before a move, means as long from the setting on.
+///
 /// - Threads: all members may be used from any thread.
 /// - Foundation, CF: no counterpart.
 // Sendable: a constant reference to an object of the C library, whose functions may be called from any thread, and what is behind locks.
