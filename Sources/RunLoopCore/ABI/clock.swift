@@ -30,7 +30,6 @@ public func RLClockGetTime(_ clock: OpaquePointer?) -> Double {
 @c @implementation
 public func RLClockSetWallTime(_ clock: OpaquePointer?, _ date: Double) {
     guard let clock = manualClock(clock, "RLClockSetWallTime"), !date.isNaN else { return }
-    clock.endMoves()
     clock.setWallTime(date)
     clock.followClocks()
 }

@@ -120,7 +120,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
             }
             pointee.calls.forgetMember(index)
-            releaseServed(source)
+            if pointee.lockWait == nil { source.release() } else { releaseServed(source) }
         }
         pointee.calls.truncate(to: start)
         pointee.isClockStale = true

@@ -41,8 +41,6 @@ extension RunLoop {
         /// The last prepare, in a callback of the loop, has posted notifications.
         package private(set) var hasPosted = false
 
-        private var numberOfPoster: UInt = 0
-
         private final class Newest {
             weak var run: ForeignRun?
         }
@@ -98,7 +96,7 @@ extension RunLoop {
         public func prepare() -> Duration? {
             beforeCall()
             // In a callback of the loop the steps before the wait are left out (S-FRN-9). While the host waits around the callback it has waited already.
-            hasPosted = QueuesOfThread.isAny && RLForeignRunIsNested_(reference) && !RLIsWaiting(loop) && postBeforeWait()
+            hasPosted = QueuesOfThread.isAny && RLForeignRunIsNested_(reference) && !RLIsWaiting(loop) && QueuesOfThread.postBeforeWait(in: mode)
             let seconds = RLForeignRunPrepare(reference)
             return seconds.isFinite ? Duration(seconds: seconds) : nil
         }
@@ -113,14 +111,6 @@ extension RunLoop {
             QueuesOfThread.countDispatch()
             let result = RLForeignRunDispatch(reference)
             return result == .goesOn ? nil : RunResult(result)
-        }
-
-        // An observer may prepare the run too.
-        private func postBeforeWait() -> Bool {
-            var number = numberOfPoster
-            let hasPosted = QueuesOfThread.postBeforeWait(of: &number, in: mode)
-            numberOfPoster = number
-            return hasPosted
         }
 
         private func beforeCall() {

@@ -55,19 +55,6 @@ package final class PendingNotifications<Note> {
     /// An observer is not called again while it is on the stack: there are as many as posting is nested in runs that observers of the
     /// notifications make, and one more. The one whose turn it is posts.
     private var observers: [RunLoop.Observer] = []
-    /// Notes the stages from which on nothing is too late, before other observers are called.
-    private var stageObserver: RunLoop.Observer?
-
-    /// A run that is under way in a mode that has the observers.
-    private struct Run {
-        let mode: RunLoop.Mode
-        /// Its pass has had its last chance to post: it may wait before the observer is called again.
-        var isTooLate = false
-        /// The loop was woken since: the run makes another pass before it waits, as do those around it (S-WAKE-9).
-        var isWoken = false
-    }
-    /// The innermost is the last. One that was under way when its mode got the observers comes in with its next call of one.
-    private var runs: [Run] = []
     /// How many of them are posting.
     private var posting = 0
     /// How many notifications were posted.
@@ -75,8 +62,13 @@ package final class PendingNotifications<Note> {
     /// In the common modes and in no other: it tells which modes are common, and is never called.
     private var commonModesProbe: RunLoop.Observer?
     private var observedModes: Set<RunLoop.Mode> = []
-    /// What was enqueued in postings before one wait of a host: for another one.
-    private var held = (wait: HostWait(run: 0, dispatches: 0), sequences: Range<UInt64>(uncheckedBounds: (0, 0)))
+    /// `nextSequence` at the end of the last `postBeforeWait`, and the thread's dispatches.
+    private var postedUntil: (UInt64, UInt) = (0, 0)
+    /// Whether something was enqueued, since a run last ended, for which the loop was not woken.
+    private var isSomethingNew = false
+    /// Whether the loop may wait before the observer is called again: since the observer was called for the
+    /// coming wait, or was added.
+    private var isTooLateInPass = false
 
     package init(
         name: @escaping (Note) -> String, sender: @escaping (Note) -> Any?, post: @escaping (Note) -> Void
@@ -108,8 +100,13 @@ package final class PendingNotifications<Note> {
             if let mode = LoopRegistry.current().currentMode, !modes.contains(mode) { return }
             return post(note)
         }
-        observe(modes, style)
-        wakeRuns(for: modes, style)
+        // Where this pass's last chance to post is over, or comes without the observer, the loop makes another
+        // pass before it waits (S-NQ-4). While it does not run, this is forgotten.
+        observe(modes)
+        // In a callback of the host's, while a foreign run waits, that goes for an idle loop too: no other pass of its
+        // own would follow, because a prepare does nothing again until something was dispatched. So it does in a
+        // guest's pass before the wait.
+        if isTooLateInPass, let loop, style == .asap || loop.isWaiting || GuestLoop.isServing { loop.wakeUp() } else { isSomethingNew = true }
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], nextSequence)
         nextSequence += 1
@@ -151,39 +148,14 @@ package final class PendingNotifications<Note> {
 
     // MARK: - The loop
 
-    /// Has the observers in all of these modes, for something that is enqueued for them, and in that of the run which it is enqueued in.
-    private func observe(_ modes: [RunLoop.Mode], _ style: NotificationQueue.PostingStyle) {
+    /// Has the observer in all of these modes.
+    private func observe(_ modes: [RunLoop.Mode]) {
         let loop = LoopRegistry.current()
         if loop !== self.loop { attach(to: loop) }
-        let current = loop.currentMode
-        for mode in modes + (current.map { [$0] } ?? []) where observedModes.insert(mode).inserted {
+        for mode in modes where observedModes.insert(mode).inserted {
             for observer in observers { loop.add(observer, forMode: mode) }
-            loop.add(stageObserver!, forMode: mode)
-            if mode == current {
-                // The observers may be there as in any common mode.
-                if runs.last?.mode != mode { runs.append(Run(mode: mode, isTooLate: true)) }
-            } else if current != nil && (style == .asap || RunLoop.ForeignRun.isOnThread) {
-                // It may be that of a run around this one, at whatever stage of its pass.
-                loop.wakeUp()
-            }
+            isTooLateInPass = true
         }
-    }
-
-    /// Where the pass of a run that permits one of the modes has had its last chance to post, the run makes another one before it waits (S-NQ-4). While
-    /// a foreign run waits that goes for an idle loop too: no pass of its own would follow, because a prepare does nothing again until something was
-    /// dispatched. So it does in a guest's pass before the wait. Idle work that enqueues more of itself is none for this wait.
-    private func wakeRuns(for modes: [RunLoop.Mode], _ style: NotificationQueue.PostingStyle) {
-        guard let loop, let last = runs.indices.last else { return }
-        var wakes = false
-        for index in runs.indices where runs[index].isTooLate && !runs[index].isWoken {
-            let isUrgent =
-                style == .asap
-                || (index == last ? loop.isWaiting || GuestLoop.isServing : posting == 0 && RunLoop.ForeignRun.isOnThread)
-            if isUrgent && modes.contains(where: permitted(in: runs[index].mode).contains) { wakes = true }
-        }
-        if !wakes { return }
-        for index in runs.indices where runs[index].isTooLate { runs[index].isWoken = true }
-        loop.wakeUp()
     }
 
     private func attach(to loop: RunLoop) {
@@ -195,10 +167,7 @@ package final class PendingNotifications<Note> {
         addObserver()
         // The thread's list keeps nothing.
         nonisolated(unsafe) weak let queue = self
-        stageObserver = RunLoop.Observer(activities: [.entry, .beforeTimers, .afterWaiting, .exit], order: .min) { _, activity in
-            queue?.begin(activity)
-        }
-        QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(of: $0, in: $1) ?? false }
+        QueuesOfThread.add(isThere: { queue != nil }) { queue?.postBeforeWait(in: $0) ?? false }
     }
 
     private func addObserver() {
@@ -207,7 +176,7 @@ package final class PendingNotifications<Note> {
         let index = observers.count
         // After the other observers, so that what they enqueue is posted before the loop waits.
         let observer = RunLoop.Observer(
-            activities: [.beforeTimers, .beforeWaiting, .exit], order: .max
+            activities: [.beforeTimers, .beforeWaiting, .afterWaiting, .exit], order: .max
         ) { _, activity in
             if let queue, queue.posting == index { queue.serve(activity) }
         }
@@ -217,70 +186,57 @@ package final class PendingNotifications<Note> {
 
     /// The host of a foreign run is about to wait in a callback of the loop, where no observer is called before that. What was enqueued while posting is
     /// for a later wait, of which that alone is no reason. True if anything was posted.
-    private func postBeforeWait(of wait: HostWait, in mode: RunLoop.Mode) -> Bool {
-        if groups.isEmpty { return false }
-        if held.wait != wait { held = (wait, nextSequence..<nextSequence) }
-        let (before, later, start) = (posted, held.sequences, nextSequence)
-        let permitted = permitted(in: mode)
+    private func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
+        let now = (nextSequence, QueuesOfThread.dispatches)
+        guard now != postedUntil, !groups.isEmpty, let loop else { return false }
+        let before = posted
+        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
         postRound(.asap, permitted)
-        postRound(.whenIdle, permitted, but: later)
-        if posted == before { return false }
-        held = (wait, (later.isEmpty ? start : later.lowerBound)..<nextSequence)
-        if isUrgent(permitted) { loop?.wakeUp() }
-        return true
-    }
-
-    /// The modes whose notifications are posted while the loop runs in one.
-    private func permitted(in mode: RunLoop.Mode) -> [RunLoop.Mode] {
-        loop!.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
+        postRound(.whenIdle, permitted)
+        postedUntil = (nextSequence, now.1)
+        return posted != before
     }
 
     private func detach() {
         for observer in observers { observer.invalidate() }
         observers = []
-        stageObserver?.invalidate()
-        runs = []
         commonModesProbe?.invalidate()
         observedModes = []
     }
 
-    private func isUrgent(_ permitted: [RunLoop.Mode]) -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
-
-    /// Before other observers.
-    private func begin(_ activity: RunLoop.Activities) {
-        guard let mode = loop?.currentMode else { return }
-        if activity == .entry || runs.last?.mode != mode { runs.append(Run(mode: mode)) } else { runs[runs.count - 1] = Run(mode: mode) }
-    }
-
-    /// After them.
     private func serve(_ activity: RunLoop.Activities) {
-        guard let loop, let mode = loop.currentMode else { return }
-        if runs.last?.mode != mode { runs.append(Run(mode: mode)) }
-        if activity == .beforeWaiting { runs[runs.count - 1] = Run(mode: mode, isTooLate: true) }
-        defer { if activity == .exit { _ = runs.popLast() } }
-        if groups.isEmpty { return }
-        let permitted = permitted(in: mode)
+        // After a nested run the stage of the run around it is not known.
+        isTooLateInPass = activity == .beforeWaiting || activity == .exit
+        if activity == .afterWaiting { return }
+        guard !groups.isEmpty, let loop, let mode = loop.currentMode else { return }
+        let permitted = loop.contains(commonModesProbe!, forMode: mode) ? [mode, .common] : [mode]
+        func isUrgent() -> Bool { permitted.contains { groups[Group(style: .asap, mode: $0)] != nil } }
         let before = posted
         postRound(.asap, permitted)
-        if activity == .exit { return }
+        if activity == .exit {
+            // While a foreign run waits around this one it makes no pass by itself.
+            if isSomethingNew && !groups.isEmpty && RunLoop.ForeignRun.isOnThread { loop.wakeUp() }
+            isSomethingNew = false
+            return
+        }
         guard activity == .beforeWaiting else {
             if posted != before { GuestLoop.serve() }
             return
         }
         // What was enqueued while posting is for a later round (S-NQ-13). If it is urgent the loop makes another
         // pass before it waits (S-NQ-4), and what is for an idle loop comes after it (S-NQ-5).
-        if isUrgent(permitted) { return loop.wakeUp() }
+        if isUrgent() { return loop.wakeUp() }
         postRound(.whenIdle, permitted)
         // Observers may have given something to a guest, whose last pass before the wait came before this. What it enqueues is for another pass.
         if posted != before { GuestLoop.serve() }
-        if isUrgent(permitted) { loop.wakeUp() }
+        if isUrgent() { loop.wakeUp() }
     }
 
     /// Posts what one of the modes permits now, in the order of enqueueing. An observer may enqueue, take back, or run the
     /// loop: what is posted is taken out before, one by one. So one that two modes permit is posted once.
-    private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode], but later: Range<UInt64>? = nil) {
+    private func postRound(_ style: NotificationQueue.PostingStyle, _ modes: [RunLoop.Mode]) {
         let round = modes.compactMap { groups[Group(style: style, mode: $0)] }.flatMap(\.values).sorted { $0.sequence < $1.sequence }
-        for entry in round where later?.contains(entry.sequence) != true && take(entry) {
+        for entry in round where take(entry) {
             posted &+= 1
             posting += 1
             if observers.count == posting { addObserver() }
@@ -292,30 +248,24 @@ package final class PendingNotifications<Note> {
     }
 }
 
-/// A wait of a host in a callback of its loop, by a number of its foreign run and of the thread's dispatches.
-struct HostWait: Equatable {
-    let run: UInt
-    let dispatches: UInt
-}
-
 /// What posts the notifications that wait in the calling thread's queues.
 final class QueuesOfThread {
-    private var queues: [(isThere: () -> Bool, post: (HostWait, RunLoop.Mode) -> Bool)] = []
+    private var queues: [(isThere: () -> Bool, post: (RunLoop.Mode) -> Bool)] = []
     /// With how many of them those that are gone are looked for.
     private var nextLook = 8
     private static let list = ThreadLocal<QueuesOfThread>()
 
     static func prepare() { _ = list }
 
-    /// How many waits of foreign runs have ended, and how many foreign runs began to post.
+    /// How many waits of foreign runs have ended.
+    static var dispatches: UInt { list.known?.dispatches ?? 0 }
     private var dispatches: UInt = 0
-    private var runs: UInt = 0
     static func countDispatch() { list.known?.dispatches &+= 1 }
 
     /// Whether the calling thread has had any.
     static var isAny: Bool { list.known != nil }
 
-    static func add(isThere: @escaping () -> Bool, _ post: @escaping (HostWait, RunLoop.Mode) -> Bool) {
+    static func add(isThere: @escaping () -> Bool, _ post: @escaping (RunLoop.Mode) -> Bool) {
         let list = list.value { QueuesOfThread() }
         // Not at each call, for which all would be looked through.
         if list.queues.count >= list.nextLook {
@@ -325,17 +275,12 @@ final class QueuesOfThread {
         list.queues.append((isThere, post))
     }
 
-    /// True if anything was posted. `run`: 0, or the number that this gave the foreign run.
-    static func postBeforeWait(of run: inout UInt, in mode: RunLoop.Mode) -> Bool {
+    /// True if anything was posted.
+    static func postBeforeWait(in mode: RunLoop.Mode) -> Bool {
         guard let list = list.known else { return false }
-        if run == 0 {
-            list.runs += 1
-            run = list.runs
-        }
-        let wait = HostWait(run: run, dispatches: list.dispatches)
         var hasPosted = false
         // An observer may make a queue, or end one.
-        for queue in list.queues where queue.post(wait, mode) { hasPosted = true }
+        for queue in list.queues where queue.post(mode) { hasPosted = true }
         return hasPosted
     }
 }
