@@ -22,9 +22,6 @@ extension UnsafeMutablePointer where Pointee == Source {
         make(order: order, info: info, functions: functions, isVersionOne: true, isInbox: true)
     }
 
-    /// It is the library's own. Before any other thread knows it.
-    func becomeOwn() { firstLink.pointee.traits.insert(.own) }
-
     /// Makes the inbox ready and makes its loops notice. Any thread that has a reference to it.
     func markReady() {
         if setReady() { wakeSleepingLoops() }

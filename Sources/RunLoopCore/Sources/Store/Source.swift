@@ -63,6 +63,9 @@ extension UnsafeMutablePointer where Pointee == Source {
         (UnsafeMutableRawPointer(self) + MemoryLayout<Source>.stride).assumingMemoryBound(to: SourceLink.self)
     }
 
+    /// It is the library's own (S-SEE-4). Before any other thread knows it.
+    func becomeOwn() { firstLink.pointee.traits.insert(.own) }
+
     var functions: SourceFunctions { pointee.callbacks.pointee.functions }
 
     var signalCount: UInt64 { pointee.signalTime.load(ordering: .relaxed) }
