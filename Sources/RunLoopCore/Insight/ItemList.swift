@@ -38,10 +38,7 @@ struct ItemList {
             if timer.isGuarded(by: loop) && timer.isKept { _ = append(object) }
             return
         }
-        var references = object.pointee.references.load(ordering: .relaxed)
-        repeat {
-            if references == 0 { return }
-        } while !object.pointee.references.replace(&references, by: references + 1)
+        guard object.tryRetain() else { return }
         items[count] = object
         count += 1
     }

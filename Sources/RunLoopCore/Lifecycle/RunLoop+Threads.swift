@@ -219,8 +219,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The last reference was released: the thread has ended, and no source is in the loop.
     func destroy() {
-        // The release functions called from here may retain and release the loop: that must not lead here again.
-        header.pointee.references.store(1 << 30, ordering: .relaxed)
         pointee.closing.store(true, ordering: .sequentiallyConsistent)
         pointee.freeingThread = RLThisThread_()
         pointee.refusesRuns.store(true, ordering: .relaxed)
@@ -260,7 +258,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
                 let isLast = removeLocked(timer, from: mode)
                 unlock()
-                if isLast { Timer.destroy(timer) }
+                if isLast { timer.header.destroy() }
             }
             // Release functions of later modes may describe the loop.
             lock()
@@ -284,7 +282,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.pointee.isCommon = false
             let isLast = timer.isAbandoned
             unlock()
-            if isLast { Timer.destroy(timer) }
+            if isLast { timer.header.destroy() }
         }
         while true {
             lock()

@@ -93,12 +93,12 @@ extension Thread: Object {
     }
 
     static func destroy(_ thread: ThreadPointer) {
-        thread.header.markFreed()
         if thread.pointee.phase.load(ordering: .acquiring) == ThreadPhase.created {
             if let release = thread.pointee.release { callOutPerformedRelease(release, thread.pointee.info) }
         } else if thread.pointee.joining.load(ordering: .acquiring) == ThreadJoin.none && !thread.isVanished {
             pthread_detach(thread.systemHandle)
         }
+        thread.header.markFreed()
         thread.pointee.loop.load(ordering: .acquiring)?.release()
         while let callback = thread.takeExitCallback() { CRunLoopLinux.free(callback) }
         CRunLoopLinux.free(thread.pointee.name)

@@ -33,7 +33,11 @@ struct ObjectHeader: ~Copyable {
     /// Bits of `ObjectMarks`. Changed under the lock of what they stand for; relaxed, like the type.
     let marks = Atomic<UInt16>(0)
     /// References, the library's and the clients' together. Dropping one releases, dropping the last one also acquires; taking one orders nothing.
+    /// Of an object that ends: `ending` and those that the client's functions take and drop meanwhile.
     let references: Atomic<UInt32>
+
+    /// More than there can be references.
+    static var ending: UInt32 { 1 << 31 }
 }
 
 /// Bits of `ObjectHeader.marks`: what is stored about an object outside its record, and is freed with it.
@@ -70,16 +74,10 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
         header.pointee.references.wrappingAdd(1, ordering: .relaxed)
     }
 
-    /// Takes a reference unless the last one was dropped. For memory that is kept valid by other means.
-    func tryRetain() -> Bool {
-        var count = header.pointee.references.load(ordering: .relaxed)
-        repeat {
-            if count == 0 { return false }
-        } while !header.pointee.references.replace(&count, by: count + 1)
-        return true
-    }
+    @inline(always)
+    func tryRetain() -> Bool { header.tryRetain() }
 
-    var isAlive: Bool { header.pointee.references.load(ordering: .relaxed) != 0 }
+    var isAlive: Bool { Int32(bitPattern: header.pointee.references.load(ordering: .relaxed)) > 0 }
 
     /// Drops a reference; the last one destroys the object. May call client code: no lock is held.
     @inline(always)
@@ -98,8 +96,22 @@ extension ObjectPointer {
         if pointee.references.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 { destroy() }
     }
 
+    /// Takes a reference unless the last one was dropped. For memory that is kept valid by other means.
+    func tryRetain() -> Bool {
+        var count = pointee.references.load(ordering: .relaxed)
+        repeat {
+            if Int32(bitPattern: count) <= 0 { return false }
+        } while !pointee.references.replace(&count, by: count + 1)
+        return true
+    }
+
+    /// The last reference was dropped. The client's functions that are called from here may use the object, and retain and release it: that must not lead
+    /// here again (S-REF-6).
     @inline(never)
-    func destroy() { kind.pointee.destroy!(self) }
+    func destroy() {
+        pointee.references.store(ObjectHeader.ending, ordering: .relaxed)
+        kind.pointee.destroy!(self)
+    }
 
     /// Drops a client's reference.
     func releaseByClient() {

@@ -212,8 +212,8 @@ extension Observer: Object {
     /// The last reference was dropped: the observer is in no loop. This makes it invalid (S-OBS-15).
     static func destroy(_ observer: ObserverPointer) {
         let old = observer.pointee.state.bitwiseOr(ObserverState.invalid, ordering: .acquiringAndReleasing).oldValue
-        observer.header.markFreed()
         if old & ObserverState.invalid == 0 { observer.pointee.context.releaseInfo() }
+        observer.header.markFreed()
         CRunLoopLinux.free(observer)
     }
 }

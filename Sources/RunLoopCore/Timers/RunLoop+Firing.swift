@@ -126,12 +126,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func release(_ timer: TimerPointer, _ context: ClientContext = ClientContext(), isLeft: Bool = false, isLast: Bool = true) {
         let waiter = beginLasting()
         if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
-        if isLast {
-            Timer.destroy(timer)
-            context.releaseInfo()
-        } else {
-            context.releaseInfo(of: timer.header)
-        }
+        timer.finish(releasing: context, isLast: isLast)
         waiter?.endCallback()
     }
 }

@@ -97,14 +97,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         leaveLocked(owner)
         let isLast = isAbandoned
         unlockTimer(owner)
-        // Without a reference there is no description either, and the address may be another object's.
-        if isLast {
-            // The info of a request leads to the timer until it is released.
-            context.releaseInfo()
-            Timer.destroy(self)
-        } else {
-            context.releaseInfo(of: header)
-        }
+        finish(releasing: context, isLast: isLast)
     }
 
     /// Whether the caller is inside this timer's callback.

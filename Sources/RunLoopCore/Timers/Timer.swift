@@ -14,10 +14,13 @@ extension Timer: Object {
     }
 
     /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).
-    static func destroy(_ timer: TimerPointer) {
+    fileprivate static func destroy(_ timer: TimerPointer) {
         if timer.followsClock { timer.leaveFollowers() }
+        if timer.isValid {
+            timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .relaxed)
+            timer.releaseInfo()
+        }
         timer.header.markFreed()
-        if timer.isValid { timer.releaseInfo() }
         if let callbacks = timer.details.pointee.callbacks { Callbacks.release(callbacks) }
         CRunLoopLinux.free(timer.details.pointee.rare)
         CRunLoopLinux.free(timer)
@@ -60,7 +63,16 @@ extension UnsafeMutablePointer where Pointee == Timer {
             isLast = left == 0 && !isKept
         }
         unlockTimer(owner)
-        if isLast { Timer.destroy(self) }
+        if isLast { header.destroy() }
+    }
+
+    /// Releases the context of a timer that has become invalid, and ends one that nobody uses any more. `isLast`: its references are zero, and what the
+    /// client's `release` does with it must not end it once more.
+    @inline(never)
+    func finish(releasing context: ClientContext, isLast: Bool) {
+        if isLast { header.pointee.references.store(ObjectHeader.ending, ordering: .relaxed) }
+        context.releaseInfo(of: header)
+        if isLast { header.destroy() }
     }
 
     /// Whether it is not needed any more. The owner's lock is held; if so, the caller destroys it without the lock.

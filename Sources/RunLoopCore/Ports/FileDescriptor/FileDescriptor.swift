@@ -83,12 +83,12 @@ extension FileDescriptor: Object {
 
     /// The last reference is gone, so there is no source. The object thereby becomes invalid (S-FD-13).
     static func destroy(_ file: FileDescriptorPointer) {
-        let state = file.pointee.state.load(ordering: .acquiring)
-        file.header.markFreed()
+        let state = file.pointee.state.bitwiseOr(FileDescriptorState.invalid, ordering: .acquiring).oldValue
         if state & FileDescriptorState.invalid == 0 {
             file.closeIfOwned(state)
             file.context.releaseInfo()
         }
+        file.header.markFreed()
         Callbacks.release(file.pointee.callbacks)
         CRunLoopLinux.free(file)
     }

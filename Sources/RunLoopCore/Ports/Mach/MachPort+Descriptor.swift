@@ -57,12 +57,10 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     static func find(_ descriptor: Int32) -> MachPortPointer? {
         process.pointee.registryLock.lockWord()
         let port = MachPorts.shared.pointee.byDescriptor.find(Int(descriptor))?.pointee
+        // Under the lock, which keeps the memory of a port that ends.
         let isKept = port?.tryRetain() ?? false
-        let isDying = isKept && port!.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying != 0
-        // Under the lock, which keeps the memory of a port that is dying.
-        if isDying { port!.header.pointee.references.wrappingSubtract(1, ordering: .relaxed) }
         process.pointee.registryLock.unlockWord()
-        guard let port, isKept, !isDying else { return nil }
+        guard let port, isKept else { return nil }
         if port.isValid { return port }
         port.release()
         return nil

@@ -132,9 +132,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     /// A source's last reference is gone; its memory stays until this returns.
     fileprivate func sourceDied() {
         pointee.lock.lockWord()
-        if let source = pointee.source, source.header.pointee.references.load(ordering: .sequentiallyConsistent) == 0 {
-            pointee.source = nil
-        }
+        if let source = pointee.source, !source.isAlive { pointee.source = nil }
         pointee.lock.unlockWord()
         release()
     }

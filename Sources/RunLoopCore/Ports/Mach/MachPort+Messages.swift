@@ -80,8 +80,7 @@ extension UnsafeMutablePointer where Pointee == MachPort {
             pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
             return reply
         }
-        // The functions that are called when a port dies may retain it: that does not make it alive.
-        let isAlive = reply.tryRetain() && reply.pointee.state.load(ordering: .sequentiallyConsistent) & MachPortState.dying == 0
+        let isAlive = reply.tryRetain()
         reply.pointee.lock.lockWord()
         reply.pointee.mentions -= 1
         reply.unlockAndFreeIfUnused()

@@ -69,12 +69,10 @@ struct MachPorts {
 /// The bits of `MachPort.state`.
 enum MachPortState {
     static var invalid: UInt32 { 1 << 0 }
-    /// The last reference is gone. Set before anything else is done then.
-    static var dying: UInt32 { 1 << 1 }
     /// The memory is to be freed by the last sender that waits.
-    static var abandoned: UInt32 { 1 << 2 }
+    static var abandoned: UInt32 { 1 << 1 }
     /// The context is to be released by the last of `users`.
-    static var releasePending: UInt32 { 1 << 3 }
+    static var releasePending: UInt32 { 1 << 2 }
 }
 
 /// A queued message; its bytes follow it in memory.
@@ -119,9 +117,6 @@ extension MachPort: Object {
 
     /// The last reference is gone: the port dies, with all that `RLMachPortInvalidate` does (S-PORT-11).
     static func destroy(_ port: MachPortPointer) {
-        port.pointee.state.bitwiseOr(MachPortState.dying, ordering: .sequentiallyConsistent)
-        // The functions called from here may retain and release the port: that must not lead here again.
-        port.header.pointee.references.store(1 << 30, ordering: .sequentiallyConsistent)
         port.invalidate()
         port.leaveProcess()
         port.header.markFreed()

@@ -76,9 +76,9 @@ extension MessagePort: Object {
             port.header.pointee.references.store(1, ordering: .relaxed)
             return port.finishInvalidation()
         }
-        port.header.markFreed()
         MessagePortTable.remove(port)
         port.releaseLostContext()
+        port.header.markFreed()
         port.forgetSource()
         port.freeIdleWaiter()
         port.pointee.remote.begun.free()
