@@ -258,7 +258,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
                 }
                 let isLast = removeLocked(timer, from: mode)
                 unlock()
-                if isLast { timer.header.destroy() }
+                if isLast { Timer.destroy(timer) }
             }
             // Release functions of later modes may describe the loop.
             lock()
@@ -282,7 +282,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.pointee.isCommon = false
             let isLast = timer.isAbandoned
             unlock()
-            if isLast { timer.header.destroy() }
+            if isLast { Timer.destroy(timer) }
         }
         while true {
             lock()

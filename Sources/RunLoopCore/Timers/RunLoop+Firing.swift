@@ -117,7 +117,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         timer.unlockTimer(owner)
         // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
-        release(timer, context, isLeft: isLeft, isLast: isLast)
+        if isLast && !isLeft && timer.details.pointee.callbacks == nil {
+            Timer.destroy(timer)
+        } else {
+            release(timer, context, isLeft: isLeft, isLast: isLast)
+        }
         lock(owner: true)
     }
 
@@ -125,6 +129,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     private func release(_ timer: TimerPointer, _ context: ClientContext = ClientContext(), isLeft: Bool = false, isLast: Bool = true) {
         let waiter = beginLasting()
+        if isLast { timer.header.pointee.references.store(ObjectHeader.ending, ordering: .relaxed) }
         if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
         timer.finish(releasing: context, isLast: isLast)
         waiter?.endCallback()

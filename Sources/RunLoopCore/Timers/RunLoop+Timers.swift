@@ -23,7 +23,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         lookAgainIfForeign()
         // Invalidated between the check and the membership: its Invalidate may have looked before.
-        if !timer.isValid && timer.leaveLoop() { timer.header.destroy() }
+        if !timer.isValid && timer.leaveLoop() { Timer.destroy(timer) }
     }
 
     @inline(never)
@@ -52,7 +52,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         case .common:
             isLast = removeFromCommonModes(timer)
         }
-        if isLast { timer.header.destroy() }
+        if isLast { Timer.destroy(timer) }
     }
 
     @inline(never)

@@ -14,14 +14,18 @@ extension Timer: Object {
     }
 
     /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).
-    fileprivate static func destroy(_ timer: TimerPointer) {
+    @inline(never)
+    static func destroy(_ timer: TimerPointer) {
         if timer.followsClock { timer.leaveFollowers() }
-        if timer.isValid {
-            timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .relaxed)
-            timer.releaseInfo()
+        if let callbacks = timer.details.pointee.callbacks {
+            if timer.isValid {
+                timer.pointee.state.bitwiseOr(TimerState.invalid, ordering: .relaxed)
+                timer.header.pointee.references.store(ObjectHeader.ending, ordering: .relaxed)
+                timer.context.releaseInfo()
+            }
+            Callbacks.release(callbacks)
         }
         timer.header.markFreed()
-        if let callbacks = timer.details.pointee.callbacks { Callbacks.release(callbacks) }
         CRunLoopLinux.free(timer.details.pointee.rare)
         CRunLoopLinux.free(timer)
     }
@@ -63,7 +67,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
             isLast = left == 0 && !isKept
         }
         unlockTimer(owner)
-        if isLast { header.destroy() }
+        if isLast { Timer.destroy(self) }
     }
 
     /// Releases the context of a timer that has become invalid, and ends one that nobody uses any more. `isLast`: its references are zero, and what the
@@ -72,7 +76,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
     func finish(releasing context: ClientContext, isLast: Bool) {
         if isLast { header.pointee.references.store(ObjectHeader.ending, ordering: .relaxed) }
         context.releaseInfo(of: header)
-        if isLast { header.destroy() }
+        if isLast { Timer.destroy(self) }
     }
 
     /// Whether it is not needed any more. The owner's lock is held; if so, the caller destroys it without the lock.

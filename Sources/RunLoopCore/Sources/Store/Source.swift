@@ -37,8 +37,10 @@ extension Source: Object {
     /// still be on a stack that a signaller reached late, and is then freed by the thread that takes it off.
     @inline(never)
     static func destroy(_ source: SourcePointer) {
-        source.pointee.state.bitwiseOr(SourceState.invalid, ordering: .relaxed)
-        if let release = source.pointee.callbacks.pointee.functions.release { callOutRelease(release, source.pointee.info) }
+        if let release = source.pointee.callbacks.pointee.functions.release {
+            source.pointee.state.bitwiseOr(SourceState.invalid, ordering: .relaxed)
+            callOutRelease(release, source.pointee.info)
+        }
         source.header.markFreed()
         source.die()
     }
