@@ -673,6 +673,16 @@ static void do_told_date(struct call *call) {
     RLTimerSetNextFireDate((RLTimerRef)object_of(call), told_date);
 }
 
+/* The time of a callback that wakes a waiting loop and then moves the clock, for what it wakes the loop for. */
+static void do_tell_now(struct call *call) {
+    told_date = RLIsWaiting(loop_of(call)) ? RLAbsoluteTimeGetCurrent() : 0;
+}
+static void do_not_after(struct call *call) {
+    (void)call;
+    RLTimeInterval late = told_date == 0 ? 0 : RLAbsoluteTimeGetCurrent() - told_date;
+    if (late > 2e-6) fail("the loop is %g s after what woke it", late);
+}
+
 /* Fails if the clock went on by more than so many seconds in the scenario. */
 static void do_within(struct call *call) {
     if (run.now > run.begun + (int64_t)(call->number * 1e9)) fail("more than %g seconds have passed", call->number);
@@ -1158,6 +1168,8 @@ static const struct operation operations[] = {
     {"date", "RLTimerSetNextFireDate", do_date, false},
     {"step", "", do_step, false},
     {"within", "", do_within, false},
+    {"tellnow", "RLIsWaiting", do_tell_now, true},
+    {"notafter", "", do_not_after, false},
     {"telldate", "RLAbsoluteTimeGetCurrent", do_tell_date, false},
     {"tolddate", "RLTimerSetNextFireDate", do_told_date, false},
     {"tolerance", "RLTimerSetTolerance", do_tolerance, false},

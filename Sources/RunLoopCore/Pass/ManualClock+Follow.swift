@@ -16,9 +16,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.rests = false
         if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
         guard let next else { return facts }
+        // Read before what ends the wait: who wakes the loop and then moves the clock has woken it by the time that the move is seen.
+        let time = clock.time
+        let goal = clock.goal
+        if isWaitEndedLocked(in: mode) { return facts }
         pointee.waitMode = mode
         pointee.waitEnd = isOfHost ? Clock.never : pointee.frame!.pointee.deadline
-        let isReached = reachLocked(next, of: clock.time)
+        let isReached = reachLocked(next, of: time)
         pointee.isClockStale = true
         // Also within the tolerance of one, for which nothing would make the loop look again.
         if !mode.pointee.timers.isEmpty && mode.pointee.timers.hasDue(clockTime) { facts.insert(.timersDue) }
@@ -30,8 +34,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         pointee.rests = !isReached && !facts.contains(.timersDue)
         // The move that is under way may have found it awake.
-        if pointee.rests { _ = reachLocked(next, of: clock.goal) }
+        if pointee.rests { _ = reachLocked(next, of: goal) }
         return facts
+    }
+
+    /// Whether something has ended the wait, which the loop's next look finds: that does it at the loop's time. The lock is held.
+    @inline(never)
+    private func isWaitEndedLocked(in mode: ModePointer) -> Bool {
+        if pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp
+            || pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
+        {
+            return true
+        }
+        guard mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode) else { return false }
+        // The stack is empty now, which tells a loop that falls asleep that nothing came since its look.
+        lookAgain()
+        return true
     }
 
     /// Lets the loop's time go on to the clock's, or to `next` if the clock has reached that: then true. The lock is held.
@@ -55,21 +73,17 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Lets the time of a loop that rests go on as a look of it would, and that of one that does not run to the next instant at which one of its
     /// modes has something to do. One that runs and does not rest, or whose wait something has ended, goes on by its own looks. The lock is held.
     fileprivate func followLocked(_ clock: ManualClockPointer) {
+        // Before what ends the wait, as in `goOnLocked`.
+        let goal = clock.goal
         var next = Clock.never
         if !isRunning {
             next = pointee.waits.first?.pointee.end ?? Clock.never
             forEachModeRecord { next = nextInstantLocked(in: $0, orOfHeld: next) }
         } else {
-            let isWoken = pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.wakeUp
-                || pointee.stop.load(ordering: .sequentiallyConsistent) == StopState.stopRequested
-            guard pointee.rests, !isWoken, let mode = pointee.waitMode else { return }
-            if mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode) {
-                // The stack is empty now, which tells a loop that falls asleep that nothing came since its look.
-                return lookAgain()
-            }
+            guard pointee.rests, let mode = pointee.waitMode, !isWaitEndedLocked(in: mode) else { return }
             next = Swift.min(pointee.waitEnd, nextInstantLocked(in: mode))
         }
-        _ = reachLocked(next, of: clock.goal)
+        _ = reachLocked(next, of: goal)
     }
 }
 

@@ -99,5 +99,18 @@ const struct scenario clock_scenarios[] = {
     {"clock.set_wall_meets_fork", "S-CLK-12 S-TMR-59 S-TMR-63", "C=clock t=wall:10", "F: loop; setclock C; add t / fork{due t C}; until t | T: setwall C 20"},
     {"clock.suspend_meets_fork", "S-CLK-12 S-TMR-60 S-TMR-63", "C=clock t=boot:10", "F: loop; setclock C; add t / fork{due t C}; until t | T: suspend C 20"},
     {"clock.fork_meets_set_wall", "S-CLK-12 S-TMR-63", "C=clock t=wall:10", "F: loop; setclock C; add t / fork{setwall C 20}; until t | T: setwall C 20"},
+    /* What woke a loop before the clock was moved is done at the time from before, though another move is under way. */
+    {"clock.woken_post_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; post p L; wake L; advance C 5} p=post{notafter}",
+     "L: loop; setclock C; keep / until p | M: loop; setclock C; add t / until t | T: advance C 3"},
+    {"clock.woken_request_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; onloop p L; advance C 5} p=post{notafter}",
+     "L: loop; setclock C; keep / until p | M: loop; setclock C; add t / until t | T: advance C 3"},
+    {"clock.woken_ordered_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; order p L 1; advance C 5} p=post{notafter}",
+     "L: loop; setclock C; keep / until p | M: loop; setclock C; add t / until t | T: advance C 3"},
+    {"clock.woken_source_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; signal A; wake L; advance C 5} A=source{notafter}",
+     "L: loop; setclock C; add A / until A | M: loop; setclock C; add t / until t | T: advance C 3"},
+    {"clock.woken_inbox_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; signal A; advance C 5} A=inbox{notafter}",
+     "L: loop; setclock C; add A / until A | M: loop; setclock C; add t / until t | T: advance C 3"},
+    {"clock.woken_foreign_post_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; post p L; wake L; advance C 5} p=post{notafter}",
+     "L: loop; setclock C;  keep / host p| M: loop; setclock C; add t / until t | T: advance C 3"},
     {NULL, NULL, NULL, NULL},
 };
