@@ -111,6 +111,6 @@ const struct scenario clock_scenarios[] = {
     {"clock.woken_inbox_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; signal A; advance C 5} A=inbox{notafter}",
      "L: loop; setclock C; add A / until A | M: loop; setclock C; add t / until t | T: advance C 3"},
     {"clock.woken_foreign_post_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; post p L; wake L; advance C 5} p=post{notafter}",
-     "L: loop; setclock C;  keep / host p| M: loop; setclock C; add t / until t | T: advance C 3"},
+     "L: loop; setclock C; keep / host p | M: loop; setclock C; add t / until t | T: advance C 3"},
     {NULL, NULL, NULL, NULL},
 };
