@@ -1106,9 +1106,11 @@ static void do_set_wall(struct call *call) {
     if (call->number < 0) run.set_back = true;
     RLClockSetWallTime((RLClockRef)object_of(call), call->item[0]->due + call->number);
 }
-/* Fails if the clock shows a later time than so many seconds after its first date. */
+/* Fails if the clock shows a later time than so many seconds after its first date, or one before that. */
 static void do_shows(struct call *call) {
-    if (RLClockGetTime((RLClockRef)object_of(call)) > call->item[0]->due + call->number + 1e-3) fail("the clock shows more than %g", call->number);
+    double shown = RLClockGetTime((RLClockRef)object_of(call)) - call->item[0]->due;
+    if (shown > call->number + 1e-3) fail("the clock shows more than %g", call->number);
+    if (shown < -1e-3) fail("the clock shows %g", shown);
 }
 /* Of what loops do at the present time of a clock: it is done. */
 static void do_done(struct call *call) {

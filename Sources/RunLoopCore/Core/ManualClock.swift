@@ -61,6 +61,13 @@ extension ManualClock: Object {
             describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date) })
     }
 
+    /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.
+    @inline(never)
+    fileprivate static func date(ofWallInstant instant: Int64) -> Double {
+        let (seconds, rest) = instant.quotientAndRemainder(dividingBy: 1_000_000_000)
+        return Double(seconds) + Double(rest) / 1e9
+    }
+
     static func make() -> ManualClockPointer {
         let clock = makeRecord(ManualClock.self)
         let now = Clock.now() / 1000 * 1000
@@ -106,14 +113,18 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             distance = again
         }
     }
-    /// What it shows, after `endMoves` if none may be ahead of that.
-    var date: Double { date(ofInstant: time) }
-
-    /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.
-    func date(ofInstant instant: Int64) -> Double {
-        let (seconds, rest) = (instant + wallOffset).quotientAndRemainder(dividingBy: 1_000_000_000)
-        return Double(seconds) + Double(rest) / 1e9
+    /// What it shows, after `endMoves` if none may be ahead of that. Never a time from before another thread's calls and an offset from after them.
+    var date: Double {
+        var offset = wallOffset
+        while true {
+            let instant = time
+            let again = wallOffset
+            if again == offset { return ManualClock.date(ofWallInstant: instant + offset) }
+            offset = again
+        }
     }
+
+    func date(ofInstant instant: Int64) -> Double { ManualClock.date(ofWallInstant: instant + wallOffset) }
 
     func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest
