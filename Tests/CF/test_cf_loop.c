@@ -724,6 +724,44 @@ RL_TEST(a_child_runs_though_another_thread_was_loading, "S-FORK-1 S-FORK-4 S-CF-
     }
 }
 
+static pthread_barrier_t isLoading;
+static bool isAnswered;
+static CFRunLoopSourceRef question;
+static void answer(void *unused) {
+    (void)unused;
+    isAnswered = true;
+    pthread_barrier_wait(&mayReturn);
+}
+static void askMain(void) {
+    pthread_barrier_wait(&isLoading);
+    CFRunLoopSourceSignal(question);
+    CFRunLoopWakeUp(CFRunLoopGetMain());
+    pthread_barrier_wait(&mayReturn);
+}
+static void *loadPlugin(void *unused) {
+    void *library = dlopen(RL_PLUGIN, RTLD_NOW);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    return unused;
+}
+
+RL_MAIN_TEST(the_main_loop_runs_while_a_thread_loads, "S-CF-19",
+             "A library's constructor, in another thread, asks the main loop and waits for the answer: the loop's runs do not wait for the library") {
+    char address[20];
+    snprintf(address, sizeof address, "%lx", (unsigned long)(uintptr_t)askMain);
+    setenv("RL_PLUGIN_CALLS", address, true);
+    pthread_barrier_init(&isLoading, NULL, 2);
+    pthread_barrier_init(&mayReturn, NULL, 2);
+    CFRunLoopSourceContext context = {.perform = answer};
+    question = CFRunLoopSourceCreate(NULL, 0, &context);
+    CFRunLoopAddSource(CFRunLoopGetMain(), question, kCFRunLoopDefaultMode);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, loadPlugin, NULL), 0);
+    pthread_barrier_wait(&isLoading);
+    while (!isAnswered) CFRunLoopRunInMode(kCFRunLoopDefaultMode, 10, true);
+    pthread_join(thread, NULL);
+    unsetenv("RL_PLUGIN_CALLS");
+}
+
 /* The main queue */
 
 #ifdef RL_LIBDISPATCH
