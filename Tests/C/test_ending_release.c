@@ -68,6 +68,7 @@ static void release_owner(const void *info) {
     char *text = RLCopyDescription(item);
     ck_assert_ptr_nonnull(text);
     free(text);
+    ck_assert_int_le(RLGetRetainCount(item), 2);
     RLRelease(RLRetain(item));
     RLSetName(item, "ending");
     take_out();

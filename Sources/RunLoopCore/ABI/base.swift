@@ -34,7 +34,7 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
 public func RLGetRetainCount(_ obj: UnsafeRawPointer?) -> Int {
     guard let object = anyObject(obj, "RLGetRetainCount") else { return 0 }
     if let retainCount = object.kind.pointee.retainCount { return retainCount(object) }
-    return Int(object.pointee.references.load(ordering: .relaxed))
+    return object.referenceCount
 }
 
 @c @implementation
