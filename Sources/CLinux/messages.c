@@ -172,7 +172,9 @@ static bool take_away(int connection, int room) {
  * looked at and cannot be taken did not come: it may be there again. */
 rl_datagram rl_message_take_whole(int socket, void *bytes, size_t capacity, int *descriptors) {
     rl_datagram next = receive_past_reset(socket, bytes, capacity, descriptors, MSG_PEEK);
-    struct msghdr nothing = {0};
+    char byte;
+    struct iovec place = {&byte, sizeof byte}; /* Without one qemu's user mode does not make the call. */
+    struct msghdr nothing = {.msg_iov = &place, .msg_iovlen = 1};
     if (next.lost_descriptors) {
         while (next.descriptors > 0) rl_sys_close(descriptors[--next.descriptors]);
     } else if (next.length >= 0 && rl_sys_recvmsg(socket, &nothing, MSG_DONTWAIT) < 0 &&

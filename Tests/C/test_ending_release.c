@@ -46,6 +46,7 @@ static void put_in(void) {
     if (kind == TIMER || kind == ONE_SHOT) RLAddTimer(loop, item, kRLDefaultMode);
     if (kind == OBSERVER) RLAddObserver(loop, item, kRLDefaultMode);
     if (is_source()) RLAddSource(loop, item, kRLDefaultMode);
+    if (kind == THREAD) ck_assert(!RLThreadStart(item));
 }
 
 static bool is_in(void) {

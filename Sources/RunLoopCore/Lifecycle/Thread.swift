@@ -187,7 +187,7 @@ extension UnsafeMutablePointer where Pointee == Thread {
 
     /// `RLThreadStart`.
     func start() -> Bool {
-        guard isNew else { return false }
+        guard isNew && isAlive else { return false }
         // Before anything is changed: the function that this calls may end the thread, and may fork.
         Threads.becomeMany()
         var isFirst = false
