@@ -121,9 +121,6 @@ RL_EXPORT void RLForeignRunInvalidate(RLForeignRunRef RL_NULLABLE run);
  */
 RL_EXPORT bool RLForeignRunIsValid(RLForeignRunRef RL_NULLABLE run);
 
-/* For RunLoopKit: whether the calling thread is in a callback of its loop, so that a prepare calls nothing. */
-RL_EXPORT bool RLForeignRunIsNested_(RLForeignRunRef RL_NULLABLE run);
-
 RL_HEADER_END
 
 #endif

@@ -218,6 +218,13 @@ RL_EXPORT bool RLIsModeEmpty(RLMode RL_NULLABLE mode);
  */
 RL_EXPORT bool RLIsWaiting(RLRunLoopRef RL_NULLABLE rl);
 
+/*
+ * For RunLoopKit, on the thread of the loop: what the run that has so many runs inside of it knows about the wait of its pass. 1: it is to come,
+ * 2: the same, and notifications are not posted before it any more, 3: it is to come and ends at once, 4: it is over, 5: so is the run; 16 more
+ * while the host of a foreign run has the thread. 0: there is no such run. A change other than 0 is stored first. The name lives as long as the loop.
+ */
+RL_EXPORT uint8_t RLRunGetWait_(RLRunLoopRef RL_NONNULL rl, RLIndex outer, uint8_t change, const char *RL_NONNULL *RL_NONNULL mode);
+
 /**
  * Ends a loop's wait, so that another pass serves signalled sources and queued functions.
  *

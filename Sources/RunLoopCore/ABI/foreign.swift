@@ -43,9 +43,3 @@ public func RLForeignRunInvalidate(_ run: OpaquePointer?) {
 public func RLForeignRunIsValid(_ run: OpaquePointer?) -> Bool {
     object(run, as: ForeignRun.self, "RLForeignRunIsValid")?.isValid ?? false
 }
-
-@c @implementation
-public func RLForeignRunIsNested_(_ run: OpaquePointer?) -> Bool {
-    guard let run = object(run, as: ForeignRun.self, "RLForeignRunIsNested_") else { return false }
-    return run.isValid && run.pointee.loop.isCurrent && run.isNested
-}

@@ -41,6 +41,22 @@ public func RLGetNextTimerFireDate(_ rl: OpaquePointer?, _ mode: UnsafePointer<C
 }
 
 @c @implementation
+public func RLRunGetWait_(_ loop: OpaquePointer, _ outer: Int, _ change: UInt8, _ mode: UnsafeMutablePointer<UnsafePointer<CChar>>) -> UInt8 {
+    var next = RunLoopPointer(loop).pointee.frame
+    var left = outer
+    while left != 0 {
+        next = next.unsafelyUnwrapped.pointee.outer
+        left &-= 1
+    }
+    guard let frame = next else { return 0 }
+    if change != 0 { frame.pointee.wait = unsafeBitCast(change &- 1, to: WaitState.self) }
+    mode.pointee = UnsafePointer(frame.pointee.mode.pointee.name)
+    let wait = unsafeBitCast(frame.pointee.wait, to: UInt8.self) &+ 1
+    guard let foreign = frame.pointee.foreign, !foreign.pointee.isBusy else { return wait }
+    return wait | 16
+}
+
+@c @implementation
 public func RLRun() {
     let loop = RunLoop.current()
     while true {

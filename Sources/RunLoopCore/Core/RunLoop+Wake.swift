@@ -40,14 +40,18 @@ enum WakeState {
     static func isAsleep(_ word: UInt32) -> Bool { word >= asleepInFutex }
 }
 
-/// What a run knows about the wait of its pass. Loop's thread only.
+/// What a run knows about the wait of its pass. Loop's thread only. `RLRunGetWait_` counts them from 1.
 enum WaitState: UInt8 {
     /// It is to come.
     case ahead
+    /// It is to come, and no observer that posts notifications is called before it (S-NQ-15).
+    case next
     /// It is to come, and ends at once: a nested run took a wake-up that it would have seen.
     case aheadAndWoken
     /// It is over, or skipped: a wake-up is for the next pass.
     case over
+    /// The run ends, and no observer that posts notifications is called any more.
+    case last
 }
 
 /// What `RunLoop.stop` says about the innermost run.
@@ -219,7 +223,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     private func endWaits(from innermost: RunFramePointer?, in concerns: (ModePointer) -> Bool) {
         var next = innermost
         while let frame = next {
-            if frame.pointee.wait == .ahead && concerns(frame.pointee.mode) { frame.pointee.wait = .aheadAndWoken }
+            if frame.pointee.wait.rawValue <= WaitState.next.rawValue && concerns(frame.pointee.mode) { frame.pointee.wait = .aheadAndWoken }
             next = frame.pointee.outer
         }
     }
@@ -231,7 +235,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isQuiet = word < WakeState.wakeUp && pointee.busyPolling.isIdle
         let isWoken = isQuiet ? false : takeOrPoll(frame)
         frame.pointee.wasWoken = isWoken || frame.pointee.wait == .aheadAndWoken
-        frame.pointee.wait = .ahead
+        // If a host goes on waiting, the observers before the wait are not called again.
+        frame.pointee.wait = .next
     }
 
     /// Takes the wake-up that ended a wait, or begins or continues busy polling. Returns whether the wait counts as woken.

@@ -41,16 +41,6 @@ extension RunLoop {
         /// The last prepare, in a callback of the loop, has posted notifications.
         package private(set) var hasPosted = false
 
-        private final class Newest {
-            weak var run: ForeignRun?
-        }
-        private static let newest = ThreadLocal<Newest>()
-
-        static func prepare() { _ = newest }
-
-        /// Whether the calling thread's loop has one.
-        static var isOnThread: Bool { newest.known?.run?.isValid ?? false }
-
         /// Makes a foreign run of a mode of the calling thread's loop; no observer is called yet.
         ///
         /// - Parameter mode: need not exist; ``Mode/common`` cannot be run.
@@ -70,7 +60,6 @@ extension RunLoop {
             guard let made else { throw error }
             reference = made
             self.mode = mode
-            ForeignRun.newest.value { Newest() }.run = self
         }
 
         deinit {
@@ -93,10 +82,13 @@ extension RunLoop {
         /// - Returns: how long until a dispatch has something to do because time has passed: zero for now, nil for never
         ///   (S-FRN-4). The descriptor is readable by then too, so a host may ignore the time, or round it up.
         @discardableResult
-        public func prepare() -> Duration? {
+        public func prepare() -> Duration? { prepare(isSameWait: false) }
+
+        /// The same. `isSameWait`: the host has prepared for this wait already, and was only kept from it because that posted notifications.
+        package func prepare(isSameWait: Bool) -> Duration? {
             beforeCall()
-            // In a callback of the loop the steps before the wait are left out (S-FRN-9). While the host waits around the callback it has waited already.
-            hasPosted = QueuesOfThread.isAny && RLForeignRunIsNested_(reference) && !RLIsWaiting(loop) && QueuesOfThread.postBeforeWait(in: mode)
+            // In a callback of the loop the steps before the wait are left out (S-FRN-9).
+            hasPosted = isValid && NotificationPoster.postBeforeWait(of: loop, in: mode, isSame: isSameWait)
             let seconds = RLForeignRunPrepare(reference)
             return seconds.isFinite ? Duration(seconds: seconds) : nil
         }
@@ -108,7 +100,6 @@ extension RunLoop {
         @discardableResult
         public func dispatch() -> RunResult? {
             beforeCall()
-            QueuesOfThread.countDispatch()
             let result = RLForeignRunDispatch(reference)
             return result == .goesOn ? nil : RunResult(result)
         }

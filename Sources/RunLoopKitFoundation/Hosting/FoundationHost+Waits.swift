@@ -68,14 +68,18 @@ extension FoundationHost {
         guard let foreign = foreignRun(in: mode) else { return }
         detachAll()
         keep(mode)
-        let runsBefore = foundationRuns[foundationRuns.count - 1].runsBefore
-        foundationCallOut { callForeign { foreign.prepare() } }
+        let last = foundationRuns.count - 1
+        let (runsBefore, isSameWait) = (foundationRuns[last].runsBefore, foundationRuns[last].isWokenForPosts)
+        var isReady = false
+        foundationCallOut { callForeign { isReady = foreign.prepare(isSameWait: isSameWait) == .zero } }
+        // Where the port is ready, it ends the wait: Foundation serves a wake-up before it, and what is posted again and again would keep it waiting.
+        foundationRuns[last].isWokenForPosts = foreign.hasPosted && !isReady
         detachAll()
         guard foreign === self.foreign, foreign.isValid else { return rlf_wake_up(foundation) }
         keep(mode)
         // Theirs has looked at the time before that, and a run in it, or in a block, may have taken the wake-up of its limit.
         // What was posted may have given something to theirs.
-        if nestedRuns != runsBefore || foreign.hasPosted { rlf_wake_up(foundation) }
+        if nestedRuns != runsBefore || foundationRuns[last].isWokenForPosts { rlf_wake_up(foundation) }
         if port == nil {
             port = rlf_make_source(
                 { info in Unmanaged<FoundationHost>.fromOpaque(info).takeUnretainedValue().foreign?.descriptor ?? -1 },
@@ -97,6 +101,7 @@ extension FoundationHost {
         guard mayGoOn() else { return }
         withdraw()
         guard let foreign else { return }
+        if !foundationRuns.isEmpty { foundationRuns[foundationRuns.count - 1].isWokenForPosts = false }
         var result: RunLoop.RunResult?
         callForeign { result = foreign.dispatch() }
         if result == .stopped, mayGoOn() { rlf_stop(foundation) }

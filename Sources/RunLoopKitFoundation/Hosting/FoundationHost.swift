@@ -58,6 +58,8 @@ final class FoundationHost: @unchecked Sendable {
         /// It is a pass that this loop makes.
         var isPass = false
         var ownsForeign = false
+        /// It makes another pass before its wait, because of what was posted.
+        var isWokenForPosts = false
         /// `nestedRuns` at its last BeforeTimers, after which it looks at the time.
         var runsBefore = 0
     }
