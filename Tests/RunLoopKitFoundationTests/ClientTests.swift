@@ -96,7 +96,7 @@ private func onHostingThread(_ body: @escaping @Sendable () -> Void) {
         let trace = Trace()
         let isOver = Count()
         let thread = RunLoopThread { _ in
-            let name = Notification.Name("HostingTests.before")
+            let name = Notification.Name("HostingTests.before \(isQueueFirst)")
             let observer = Foundation.NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { _ in
                 trace.add("posted")
                 Foundation.RunLoop.current.perform {

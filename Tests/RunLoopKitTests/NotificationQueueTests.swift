@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: MIT
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
 import RunLoopKit
 import Testing
 
@@ -616,10 +621,10 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
                 guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
                 own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
                 for wait in 1...3 {
-                    run.prepare()
+                    // Whether its wait ends by something of the loop's is the same.
                     run.prepare()
                     trace.add("wait \(wait)")
-                    run.dispatch()
+                    if wait > 1 { run.dispatch() }
                 }
                 run.invalidate()
             }
@@ -674,18 +679,17 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         #expect(trace == ["a source", "first", "second"])
     }
 
-    @Test("What a run inside of a host's wait leaves is posted by another pass of the host's run: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [
+    @Test("What a run inside of a host's wait leaves is posted by another pass of the host's run, whether or not the queue was used in its mode before: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [
         NotificationQueue.PostingStyle.asap, .whenIdle,
-    ])
-    func leftInHostsWait(style: NotificationQueue.PostingStyle) {
+    ], [false, true])
+    func leftInHostsWait(style: NotificationQueue.PostingStyle, isKnown: Bool) {
         let trace = withQueue { queue, trace in
             let other = RunLoop.Mode("other")
             nonisolated(unsafe) let own = queue
             let source = RunLoop.Source { _ in }
             RunLoop.current.add(source, forMode: .default)
             guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
-            // The queue's observers are in both modes.
-            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, other])
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: isKnown ? [.default, other] : [.default])
             run.prepare()
             run.dispatch()
             run.prepare()
@@ -700,5 +704,306 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
             run.invalidate()
         }
         #expect(trace == ["third", "nested run over", "first", "the host goes on"])
+    }
+
+    @Test("What waits for another mode than that of a host's first wait in a callback is posted before its wait in that mode: S-NQ-5, S-NQ-7")
+    func hostInTwoModes() {
+        let trace = withQueue { queue, trace in
+            let other = RunLoop.Mode("other")
+            nonisolated(unsafe) let own = queue
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.add(source, forMode: other)
+            RunLoop.current.perform {
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle, coalesceMask: [], forModes: [other])
+                for mode in [.default, other] {
+                    guard let run = try? RunLoop.ForeignRun(mode: mode) else { return trace.add("no run") }
+                    run.prepare()
+                    trace.add("wait in \(mode == other ? "the other" : "the default mode")")
+                    run.invalidate()
+                }
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+        }
+        #expect(trace == ["wait in the default mode", "first", "wait in the other"])
+    }
+
+    @Test("Idle work that enqueues more of itself goes on with each run of a host in a callback, by one piece: S-NQ-5, S-NQ-13")
+    func idleWorkInHostsRuns() {
+        let trace = withQueue { _, trace in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            nonisolated(unsafe) var count = 0
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                count += 1
+                trace.add("work \(count)")
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+                for number in 1...2 {
+                    guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+                    run.prepare()
+                    trace.add("run \(number)")
+                    run.invalidate()
+                }
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(trace == ["work 1", "run 1", "work 2", "run 2"])
+    }
+
+    @Test("Idle work that enqueues more of itself does not keep a host in a callback from waiting: S-NQ-5, S-NQ-13, S-NQ-15")
+    func idleWorkDoesNotWake() {
+        nonisolated(unsafe) var turns = 0
+        _ = withQueue { _, trace in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return }
+                own.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+                run.prepare()
+                source.signal()
+                RunLoop.current.wakeUp()
+                while turns < 1000 {
+                    run.prepare()
+                    var place = pollfd(fd: run.descriptor, events: Int16(POLLIN), revents: 0)
+                    if poll(&place, 1, 0) == 0 { break }
+                    turns += 1
+                    run.dispatch()
+                }
+                run.invalidate()
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(turns > 0 && turns < 1000)
+    }
+
+    @Test("What a run that another queue's idle work makes leaves is posted before the loop waits: S-NQ-4, S-NQ-15")
+    func leftBehindTheTurn() {
+        nonisolated(unsafe) var result: RunLoop.RunResult?
+        _ = withQueue { _, trace in
+            let modal = RunLoop.Mode("modal")
+            let (one, other) = (NotificationCenter(), NotificationCenter())
+            nonisolated(unsafe) let first = NotificationQueue(notificationCenter: one)
+            nonisolated(unsafe) let second = NotificationQueue(notificationCenter: other)
+            let observations = [
+                one.addObserver(forName: .first, object: nil, queue: nil) { _ in RunLoop.current.stop() },
+                other.addObserver(forName: .second, object: nil, queue: nil) { _ in
+                    RunLoop.current.perform(inModes: [modal]) { first.enqueue(Notification(name: .first), postingStyle: .asap) }
+                    RunLoop.current.run(mode: modal, for: .zero)
+                },
+            ]
+            // In this order: the first one's turn in a pass comes before the second one's.
+            for queue in [first, second] {
+                queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, modal])
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.add(source, forMode: modal)
+            second.enqueue(Notification(name: .second), postingStyle: .whenIdle)
+            result = RunLoop.current.run(mode: .default, for: .seconds(10))
+            source.invalidate()
+            one.removeObserver(observations[0])
+            other.removeObserver(observations[1])
+        }
+        #expect(result == .stopped)
+    }
+
+    @Test("What an observer enqueues at the beginning of a run is no reason for one pass more: S-NQ-4, S-NQ-15", arguments: [
+        RunLoop.Activities.entry, .beforeTimers, .afterWaiting, .exit,
+    ])
+    func enqueuedAtTheBeginning(activity: RunLoop.Activities) {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            // The observers of the queue are in the mode, and a run has ended since.
+            queue.enqueue(Notification(name: .third), postingStyle: .asap)
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.run(mode: .default, for: .zero)
+            nonisolated(unsafe) var waits = 0
+            let enqueuing = RunLoop.Observer(activities: activity) { _, _ in
+                if waits < 100 { own.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: .onName, forModes: nil) }
+            }
+            let waiting = RunLoop.Observer(activities: .beforeWaiting) { _, _ in waits += 1 }
+            for observer in [enqueuing, waiting] { RunLoop.current.add(observer, forMode: .default) }
+            RunLoop.current.perform {}
+            RunLoop.current.run(mode: .default, for: .milliseconds(20))
+            for observer in [enqueuing, waiting] { observer.invalidate() }
+            source.invalidate()
+            trace.add(waits < 10 ? "few waits" : "\(waits)")
+        }
+        #expect(trace.first == "third" && trace.contains("first") && trace.last == "few waits")
+    }
+
+    @Test("What waits for a mode that does not run makes no pass, whenever it is enqueued: S-NQ-7, S-NQ-15", arguments: [
+        RunLoop.Activities.beforeTimers, .beforeWaiting,
+    ])
+    func enqueuedForAnotherMode(activity: RunLoop.Activities) {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            nonisolated(unsafe) var passes = 0
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            // After the queue's own.
+            queue.enqueue(Notification(name: .third), postingStyle: .asap)
+            let enqueuing = RunLoop.Observer(activities: activity, order: .max) { _, _ in
+                passes += 1
+                if passes < 100 { own.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: .onName, forModes: [RunLoop.Mode("other")]) }
+            }
+            RunLoop.current.add(enqueuing, forMode: .default)
+            RunLoop.current.run(mode: .default, for: .milliseconds(20))
+            enqueuing.invalidate()
+            source.invalidate()
+            trace.add(passes < 10 ? "few passes" : "\(passes)")
+        }
+        #expect(trace == ["third", "few passes"])
+    }
+
+    @Test("What a queue is first used for in a nested run is posted before the loop waits: S-NQ-4, S-NQ-15")
+    func firstUseInANestedRun() {
+        nonisolated(unsafe) var result: RunLoop.RunResult?
+        _ = withQueue { _, trace in
+            let modal = RunLoop.Mode("modal")
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in RunLoop.current.stop() }
+            let source = RunLoop.Source { _ in }
+            for mode in [.default, modal] { RunLoop.current.add(source, forMode: mode) }
+            nonisolated(unsafe) var isFirst = true
+            let idle = RunLoop.Observer(activities: .beforeWaiting, order: .max) { _, _ in
+                if !isFirst { return }
+                isFirst = false
+                RunLoop.current.perform(inModes: [modal]) { own.enqueue(Notification(name: .first), postingStyle: .asap) }
+                RunLoop.current.run(mode: modal, for: .zero)
+            }
+            RunLoop.current.add(idle, forMode: .default)
+            result = RunLoop.current.run(mode: .default, for: .seconds(10))
+            idle.invalidate()
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(result == .stopped)
+    }
+
+    @Test("What an observer enqueues asap while a host is about to wait in a callback is posted before the host has waited: S-NQ-4, S-NQ-13")
+    func urgentBeforeAHostsWait() {
+        let trace = withQueue { _, trace in
+            let center = tracedCenter(trace)
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            let observation = center.addObserver(forName: .first, object: nil, queue: nil) { _ in
+                own.enqueue(Notification(name: .second), postingStyle: .asap)
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            own.enqueue(Notification(name: .third), postingStyle: .asap)
+            RunLoop.current.run(mode: .default, for: .zero)
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return trace.add("no run") }
+                own.enqueue(Notification(name: .first), postingStyle: .asap)
+                if run.prepare() == nil { trace.add("the host waits") }
+                run.dispatch()
+                run.invalidate()
+                trace.add("over")
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            source.invalidate()
+            center.removeObserver(observation)
+        }
+        #expect(trace == ["third", "first", "second", "over"])
+    }
+
+    @Test("What an observer of the loop enqueues in each pass does not keep a host in a callback from waiting: S-NQ-5, S-NQ-15", arguments: [
+        RunLoop.Activities.entry, .beforeTimers, .exit,
+    ], [false, true])
+    func eachPassOfAHost(activity: RunLoop.Activities, isForAnother: Bool) {
+        nonisolated(unsafe) var turns = 0
+        _ = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            let enqueuing = RunLoop.Observer(activities: activity) { _, _ in
+                let mode = isForAnother ? RunLoop.Mode("other") : .default
+                own.enqueue(
+                    Notification(name: .first), postingStyle: isForAnother ? .asap : .whenIdle, coalesceMask: .onName, forModes: [mode])
+            }
+            RunLoop.current.perform {
+                guard let run = try? RunLoop.ForeignRun() else { return }
+                RunLoop.current.add(enqueuing, forMode: .default)
+                run.prepare()
+                source.signal()
+                RunLoop.current.wakeUp()
+                while turns < 1000 {
+                    run.prepare()
+                    var place = pollfd(fd: run.descriptor, events: Int16(POLLIN), revents: 0)
+                    if poll(&place, 1, 0) == 0 { break }
+                    turns += 1
+                    run.dispatch()
+                }
+                run.invalidate()
+            }
+            RunLoop.current.run(mode: .default, for: .zero)
+            enqueuing.invalidate()
+            source.invalidate()
+        }
+        #expect(turns > 0 && turns < 1000)
+    }
+
+    @Test("What a nested run has posted itself makes no pass of the run around it: S-NQ-4, S-NQ-15")
+    func postedByANestedRun() {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            nonisolated(unsafe) var passes = 0
+            let modal = RunLoop.Mode("modal")
+            let source = RunLoop.Source { _ in }
+            for mode in [.default, modal] { RunLoop.current.add(source, forMode: mode) }
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: [.default, modal])
+            // After the poster's turn, so that the pass of the default mode cannot post any more.
+            let polling = RunLoop.Observer(activities: .beforeWaiting, order: .max) { _, _ in
+                passes += 1
+                if passes < 100 { RunLoop.current.run(mode: modal, for: .zero) }
+            }
+            RunLoop.current.add(polling, forMode: .default)
+            let enqueuing = RunLoop.Observer(activities: .beforeSources) { _, _ in
+                own.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: [], forModes: [.default, modal])
+            }
+            RunLoop.current.add(enqueuing, forMode: modal)
+            RunLoop.current.run(mode: .default, for: .milliseconds(20))
+            for observer in [polling, enqueuing] { observer.invalidate() }
+            source.invalidate()
+            trace.add(passes < 10 ? "few passes" : "\(passes)")
+        }
+        #expect(trace.first == "third" && trace.contains("first") && trace.last == "few passes")
+    }
+
+    @Test("The queues of a thread post in one order, and a queue that is gone posts nothing: S-NQ-2, S-NQ-5, S-NQ-15")
+    func queuesOfOneThread() {
+        let trace = withQueue { queue, trace in
+            let other = NotificationQueue(notificationCenter: tracedCenter(trace))
+            var gone: NotificationQueue? = NotificationQueue(notificationCenter: tracedCenter(trace))
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            queue.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            other.enqueue(Notification(name: .second), postingStyle: .asap, coalesceMask: [], forModes: nil)
+            for _ in 0..<200 { gone?.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: nil) }
+            queue.enqueue(Notification(name: .third), postingStyle: .asap, coalesceMask: [], forModes: nil)
+            other.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: [], forModes: nil)
+            gone = nil
+            RunLoop.current.run(mode: .default, for: .milliseconds(5))
+            source.invalidate()
+        }
+        #expect(trace == ["second", "third", "first", "first"])
     }
 }

@@ -22,6 +22,9 @@ let scenarios: [Scenario] = [
     ("told from other threads", tellings),
     ("their notification queue", notificationQueue),
     ("notifications in their wait in our callback", notificationsInOurCallback),
+    ("work that is marked in each pass", markedWork),
+    ("urgent notifications one after the other", urgentChain),
+    ("a queue first used inside their wait", firstUse),
     ("notifications in a private mode", privateModes),
     ("modes that begin to take part", modesThatJoin),
     ("notifications at the end of a run", postingAtTheEnd),
@@ -439,10 +442,89 @@ extension FoundationLoop {
         Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
             NotificationQueue.default.enqueue(Notification(name: name), postingStyle: .whenIdle)
         }
-        while state.other == 0 { _ = FoundationLoop.current.run(mode: .default, before: late) }
+        // A run of theirs goes on after a block, which is no source.
+        while state.other == 0 { _ = FoundationLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.02)) }
         RunLoop.current.stop()
     }
-    return RunLoop.current.run(mode: .default) == .stopped && state.count < 50
+    return RunLoop.current.run(mode: .default) == .stopped && state.count < 10
+}
+
+/// Work that an observer of ours marks in each pass makes no passes, wherever theirs waits: S-NQ-15.
+@Sendable private func markedWork(_ state: State) -> Bool {
+    nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: NotificationCenter())
+    let name = Notification.Name("hosting, marked")
+    let theirs = keepTheirs()
+    defer { theirs.invalidate() }
+    let timer = Timer.scheduledTimer(withTimeInterval: 0.02, repeats: true) { _ in }
+    defer { timer.invalidate() }
+    let marks = RunLoop.Observer(activities: [.entry, .beforeTimers], order: .min) { _, stage in
+        if stage == .beforeTimers { state.count += 1 }
+        queue.enqueue(Notification(name: name), postingStyle: .whenIdle)
+        for mode in [.default, RunLoop.Mode("hosting, never run")] {
+            queue.enqueue(Notification(name: name, object: stage), postingStyle: .asap, coalesceMask: [.onName, .onSender], forModes: [mode])
+        }
+    }
+    RunLoop.current.add(marks, forMode: .default)
+    defer { marks.invalidate() }
+    @Sendable func wait() -> Bool {
+        state.count = 0
+        let until = Date(timeIntervalSinceNow: 0.2)
+        while Date() < until { _ = FoundationLoop.current.run(mode: .default, before: until) }
+        // There are ten calls of the timer, of two passes each, and more on a busy machine.
+        return state.count < 100
+    }
+    let isQuietOutside = wait()
+    Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+        state.isDone = wait()
+        RunLoop.current.stop()
+    }
+    return RunLoop.current.run(mode: .default) == .stopped && isQuietOutside && state.isDone
+}
+
+/// Urgent notifications that go on for ever leave their turn to timers, also while theirs waits in a callback of ours: S-HOST-2, S-NQ-4.
+@Sendable private func urgentChain(_ state: State) -> Bool {
+    let center = NotificationCenter()
+    nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+    let name = Notification.Name("hosting, urgent")
+    let observer = center.addObserver(forName: name, object: nil, queue: nil) { _ in
+        state.count += 1
+        if state.other < 5 { queue.enqueue(Notification(name: name), postingStyle: .asap) }
+    }
+    defer { center.removeObserver(observer) }
+    let theirs = keepTheirs()
+    defer { theirs.invalidate() }
+    Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in
+        let timer = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: true) { _ in state.other += 1 }
+        queue.enqueue(Notification(name: name), postingStyle: .asap)
+        let limit = Date(timeIntervalSinceNow: 10)
+        while state.other < 5 && Date() < limit { _ = FoundationLoop.current.run(mode: .default, before: limit) }
+        timer.invalidate()
+        RunLoop.current.stop()
+    }
+    return RunLoop.current.run(mode: .default) == .stopped && state.count > 1 && state.other >= 5
+}
+
+/// A run of ours in a callback of theirs is the first to use a queue, for the mode in which theirs waits: S-NQ-5, S-NQ-15.
+@Sendable private func firstUse(_ state: State) -> Bool {
+    let modal = RunLoop.Mode("hosting.modal")
+    let center = NotificationCenter()
+    nonisolated(unsafe) let queue = NotificationQueue(notificationCenter: center)
+    let name = Notification.Name("hosting, first use")
+    let observer = center.addObserver(forName: name, object: nil, queue: nil) { _ in state.count += 1 }
+    defer { center.removeObserver(observer) }
+    let (ours, theirs, modals) = (keep(), keepTheirs(), keep(modal))
+    defer {
+        ours.invalidate()
+        theirs.invalidate()
+        modals.invalidate()
+    }
+    let call = FoundationTimer(timeInterval: 0.005, repeats: false) { _ in
+        RunLoop.current.perform(inModes: [modal]) { queue.enqueue(Notification(name: name), postingStyle: .whenIdle) }
+        RunLoop.current.run(mode: modal, for: .milliseconds(1))
+    }
+    FoundationLoop.current.add(call, forMode: .default)
+    FoundationLoop.current.run(until: Date(timeIntervalSinceNow: 0.05))
+    return state.count == 1
 }
 
 /// What is posted in a nested run in a private mode makes no pass of Foundation's loop in the mode around it.
