@@ -83,6 +83,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             owner = timer.lockTimer()
         }
         let old = timer.pointee.state.load(ordering: .relaxed)
+        if old & TimerState.releasePending != 0 {
+            timer.unlockTimer(owner)
+            endUseOfInfo(of: timer)
+            lock(owner: true)
+            return finishFiringLocked(timer)
+        }
         var desired = old & ~TimerState.callback
         if old & (TimerState.repeats | TimerState.reusable) == 0 { desired |= TimerState.invalid }
         timer.pointee.state.store(desired, ordering: .releasing)
@@ -108,29 +114,35 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.leaveLocked(owner)
         }
         // A one-shot with functions is valid here only if its callback ended the thread.
-        let isLeft = old & TimerState.releasePending != 0
         let releasesInfo =
             (old & TimerState.invalid == 0 && desired & TimerState.invalid != 0 && timer.details.pointee.callbacks != nil)
         let isLast = timer.isAbandoned
-        if owner == self && !isLast && !releasesInfo && !isLeft { return }
+        if owner == self && !isLast && !releasesInfo { return }
         let context = releasesInfo ? timer.context : ClientContext()
         timer.unlockTimer(owner)
         // That loop found nothing to wait for when the Add made it look.
         if wasInserted, let owner { owner.lookAgainIfForeign() }
-        if isLast && !isLeft && timer.details.pointee.callbacks == nil {
+        if isLast && timer.details.pointee.callbacks == nil {
             Timer.destroy(timer)
         } else {
-            release(timer, context, isLeft: isLeft, isLast: isLast)
+            release(timer, context, isLast: isLast)
         }
         lock(owner: true)
     }
 
+    /// Its callback ended the thread, and another thread's Invalidate had left the release to it. As long as the timer counts as firing its memory
+    /// is no other timer's, by whose address the release would be taken.
+    @inline(never)
+    private func endUseOfInfo(of timer: TimerPointer) {
+        let waiter = beginLasting()
+        timer.endUseOfInfo()
+        waiter?.endCallback()
+    }
+
     /// What is left to be released after the callback. The client's `release` may take long. `isLast`: nobody uses the timer any more.
     @inline(never)
-    private func release(_ timer: TimerPointer, _ context: ClientContext = ClientContext(), isLeft: Bool = false, isLast: Bool = true) {
+    private func release(_ timer: TimerPointer, _ context: ClientContext = ClientContext(), isLast: Bool = true) {
         let waiter = beginLasting()
-        if isLast { timer.header.pointee.references.store(ObjectHeader.ending, ordering: .relaxed) }
-        if isLeft { ContextUses.settle(.releaseAfterCallback, timer.header) }
         timer.finish(releasing: context, isLast: isLast)
         waiter?.endCallback()
     }

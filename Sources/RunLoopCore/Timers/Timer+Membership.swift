@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let state = pointee.state.load(ordering: .relaxed)
         if state & TimerState.invalid != 0 { return unlockTimer(owner) }
         var desired = state | TimerState.invalid
-        if state & TimerState.usingInfo != 0 && !isFiringOnThisThread {
+        if state & TimerState.usingInfo != 0 && details.pointee.callbacks != nil && !isFiringOnThisThread {
             desired |= TimerState.releasePending
             // In one step for the child of a fork.
             process.pointee.registryLock.lockWord()
