@@ -25,6 +25,7 @@ set(CMAKE_C_COMPILER ${rl_toolchain_bin}/clang)
 set(CMAKE_C_COMPILER_TARGET aarch64-linux-gnu)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -fuse-ld=lld)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -fuse-ld=lld)
+set(CMAKE_MODULE_LINKER_FLAGS_INIT -fuse-ld=lld)
 # The toolchain's llvm-ar and llvm-ranlib know every format; the machine's own may not.
 find_program(rl_ar llvm-ar HINTS ${rl_toolchain_bin} NO_DEFAULT_PATH)
 find_program(rl_ranlib llvm-ranlib HINTS ${rl_toolchain_bin} NO_DEFAULT_PATH)

@@ -1006,4 +1006,89 @@ private func withQueue(_ body: @escaping @Sendable (NotificationQueue, Trace) ->
         }
         #expect(trace == ["second", "third", "first", "first"])
     }
+
+    @Test("A wake-up that a nested run takes ends the wait of the run around it also where notifications are posted before that: S-NQ-15, S-WAKE-9")
+    func wakenedByANestedRun() {
+        let trace = withQueue { queue, trace in
+            let loop = RunLoop.current
+            let modal = RunLoop.Mode("modal")
+            let keeping = RunLoop.Source { _ in }
+            for mode in [.default, modal] { loop.add(keeping, forMode: mode) }
+            queue.enqueue(Notification(name: .first), postingStyle: .whenIdle)
+            loop.run(mode: .default, for: .milliseconds(1))
+            let served = RunLoop.Source { _ in
+                trace.add("served")
+                RunLoop.current.stop()
+            }
+            loop.add(served, forMode: .default)
+            // Before the run's poster has its turn before the wait.
+            loop.perform {
+                served.signal()
+                RunLoop.current.wakeUp()
+                RunLoop.current.run(mode: modal, for: .milliseconds(1))
+                trace.add("woken")
+            }
+            let result = loop.run(mode: .default, for: .seconds(60))
+            trace.add(result == .stopped ? "stopped" : "late")
+            for source in [keeping, served] { source.invalidate() }
+        }
+        #expect(trace == ["first", "woken", "served", "stopped"])
+    }
+
+    @Test("Idle work is posted though the observer of an urgent notification has let go of another queue with one: S-NQ-5, S-NQ-13")
+    func queueThatGoesInARound() {
+        let trace = withQueue { queue, trace in
+            let center = NotificationCenter()
+            nonisolated(unsafe) let own = NotificationQueue(notificationCenter: center)
+            nonisolated(unsafe) var other: NotificationQueue? = NotificationQueue(notificationCenter: center)
+            let observers = [Notification.Name.first, .second, .third].map { name in
+                center.addObserver(forName: name, object: nil, queue: nil) { notification in
+                    trace.add(notification.name.rawValue)
+                    if notification.name == .first { other = nil }
+                    if notification.name == .third { RunLoop.current.stop() }
+                }
+            }
+            let source = RunLoop.Source { _ in }
+            RunLoop.current.add(source, forMode: .default)
+            RunLoop.current.perform {
+                own.enqueue(Notification(name: .first), postingStyle: .asap)
+                other?.enqueue(Notification(name: .second), postingStyle: .asap)
+                own.enqueue(Notification(name: .third), postingStyle: .whenIdle)
+            }
+            trace.add(RunLoop.current.run(mode: .default, for: .seconds(60)) == .stopped ? "stopped" : "late")
+            source.invalidate()
+            for observer in observers { center.removeObserver(observer) }
+        }
+        #expect(trace == ["first", "third", "stopped"])
+    }
+
+    @Test("What an observer enqueues for the common modes is posted before the wait of the mode that it has just made one: S-NQ-4, S-NQ-5, S-NQ-15", arguments: [true, false])
+    func modeThatBecomesCommon(isUrgent: Bool) {
+        let trace = withQueue { queue, trace in
+            nonisolated(unsafe) let own = queue
+            let loop = RunLoop.current
+            let mode = RunLoop.Mode("becomes common")
+            // The observers are in the common modes already.
+            queue.enqueue(Notification(name: .first), postingStyle: .asap, coalesceMask: [], forModes: [.common])
+            let source = RunLoop.Source { _ in }
+            for mode in [.default, mode] { loop.add(source, forMode: mode) }
+            loop.run(mode: .default, for: .zero)
+            nonisolated(unsafe) var passes = 0
+            let observer = RunLoop.Observer(activities: .beforeWaiting) { _, _ in
+                passes += 1
+                if passes == 1 {
+                    RunLoop.current.addCommonMode(mode)
+                    own.enqueue(Notification(name: .second), postingStyle: isUrgent ? .asap : .whenIdle, coalesceMask: [], forModes: [.common])
+                }
+            }
+            loop.add(observer, forMode: mode)
+            let sleeping = RunLoop.Observer(activities: .afterWaiting) { _, _ in trace.add("waited") }
+            loop.add(sleeping, forMode: mode)
+            loop.run(mode: mode, for: .milliseconds(20))
+            for observer in [observer, sleeping] { observer.invalidate() }
+            source.invalidate()
+        }
+        // The wait that was to come ends at once.
+        #expect(trace == (isUrgent ? ["first", "waited", "second", "waited"] : ["first", "waited"]))
+    }
 }

@@ -152,8 +152,18 @@ final class NotificationPoster {
     /// Has the observers in a mode from now on.
     private func observe(_ mode: RunLoop.Mode, of loop: RunLoop) {
         for observer in observers { loop.add(observer, forMode: mode) }
-        // A pass of it that is under way may have had its BeforeWaiting without them.
-        for run in RunsOfLoop(loop) where run.wait == .ahead && permits([mode], in: run.mode) { run.mark(.next) }
+        missTurn(of: mode)
+    }
+
+    /// The observers came into a mode: a pass of it that is under way may have had its BeforeWaiting without them.
+    private func missTurn(of mode: RunLoop.Mode) {
+        for run in RunsOfLoop(loop!) where run.wait == .ahead && permits([mode], in: run.mode) { run.mark(.next) }
+    }
+
+    /// A mode of a loop has become a common one. Concerns the poster of the calling thread, if that is its loop.
+    static func modeBecameCommon(_ mode: RunLoop.Mode, of loop: RLRunLoopRef) {
+        guard let poster = posters.known?.poster, poster.loop?.reference == loop, poster.observedModes.contains(.common) else { return }
+        poster.missTurn(of: mode)
     }
 
     /// Whether notifications for these modes are posted while the loop runs in one.
@@ -190,7 +200,8 @@ final class NotificationPoster {
     /// A turn in a stage of the innermost run.
     private func serve(_ activity: RunLoop.Activities) {
         guard let loop, let run = RunsOfLoop(loop).innermost else { return }
-        if activity == .beforeWaiting { run.mark(.next) }
+        // A wake-up that a nested run took ends the wait all the same (S-WAKE-9).
+        if activity == .beforeWaiting && run.wait == .ahead { run.mark(.next) }
         if activity == .exit { run.mark(.last) }
         if groups.isEmpty { return }
         beginTurn()
@@ -247,6 +258,8 @@ final class NotificationPoster {
         for entry in round where entry.isQueued && !held.contains(where: { $0.contains(entry.sequence) }) {
             posted &+= 1
             entry.post()
+            // Its queue went with an observer of an earlier one.
+            _ = remove(entry)
         }
     }
 
