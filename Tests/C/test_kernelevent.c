@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -405,6 +406,12 @@ RL_TEST(a_source_that_reaps_takes_the_status_from_nobody, "S-KEV-4",
     int major = 0, minor = 0;
     uname(&system);
     if (sscanf(system.release, "%d.%d", &major, &minor) != 2 || major * 100 + minor < 615) return;
+    /* An emulator may know less than the kernel. */
+    struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } told = {.mask = 8};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    bool tells = ioctl(self, _IOWR(0xff, 11, told), &told) == 0;
+    close(self);
+    if (!tells) return;
     for (int i = 0; i < 3; i++) {
         pid_t child = start_child(3, -1);
         uint32_t reaps[] = {i == 0 ? 0 : (uint32_t)kRLNoteReap, i == 1 ? 0 : (uint32_t)kRLNoteReap};

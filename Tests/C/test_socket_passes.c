@@ -455,7 +455,7 @@ RL_TEST(a_port_that_was_passed_over_for_nothing, "S-SOCK-54 S-PASS-13",
     for (int round = 0; round < 4; round++) {
         begins_round = true;
         takes_all = round == 1;
-        expect_run(kRLDefaultMode, 0.01, false, TimedOut);
+        expect_run(kRLDefaultMode, 0.2, false, TimedOut);
         expect_trace(takes_all ? "sleep awake s:read sleep awake" : "sleep awake s:read v1 sleep awake");
     }
 }
