@@ -540,6 +540,39 @@ static void send_around(void *info) {
     }
 }
 
+static RLMachPortRef ending_port, told_port;
+static bool tells_when_invalid;
+static int farewells;
+static void say_farewell(bool is_invalidation) {
+    if (is_invalidation == tells_when_invalid)
+        ck_assert_int_eq(RLMachPortSend(told_port, 1, "bye", 3, ending_port, 0), kRLMessagePortSuccess);
+}
+static void say_farewell_when_invalid(RLMachPortRef port, void *info) { (void)port, (void)info, say_farewell(true); }
+static void say_farewell_in_release(const void *info) { (void)info, say_farewell(false); }
+static void hear_farewell(RLMachPortRef port, const RLMachMessage *message, void *info) {
+    (void)port, (void)info;
+    ck_assert_ptr_null(message->replyPort);
+    farewells++;
+}
+
+RL_TEST(a_reply_port_that_ends, "S-PORT-17 S-REF-6", "A port that a function called by its last release names as the reply port is not alive for the receiver") {
+    RLMachPortContext context = {.release = say_farewell_in_release};
+    told_port = RLMachPortCreate(hear_farewell, NULL, NULL);
+    RLSourceRef source = RLMachPortCreateRunLoopSource(told_port, 0);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    for (int i = 0; i < 2; i++) {
+        tells_when_invalid = i;
+        ending_port = RLMachPortCreate(NULL, &context, NULL);
+        RLMachPortSetInvalidationCallBack(ending_port, say_farewell_when_invalid);
+        RLRelease(ending_port);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+    }
+    ck_assert_int_eq(farewells, 2);
+    RLRelease(source);
+    RLMachPortInvalidate(told_port);
+    RLRelease(told_port);
+}
+
 RL_TEST(rings_made_by_many_threads, "S-PORT-17 S-THR-8",
         "Threads that send ports to each other in every direction at once make no ring that keeps itself") {
     Box boxes[3] = {{.counted = true}, {.counted = true}, {.counted = true}};

@@ -61,10 +61,8 @@ extension UnsafeMutablePointer where Pointee == MachPort {
     @inline(never)
     private func keepReply(_ reply: MachPortPointer) -> Bool {
         pointee.keptReplies.wrappingAdd(1, ordering: .sequentiallyConsistent)
-        if reply.pointee.keptReplies.load(ordering: .sequentiallyConsistent) == 0 {
-            reply.retain()
-            return true
-        }
+        // A port that ends cannot be kept.
+        if reply.pointee.keptReplies.load(ordering: .sequentiallyConsistent) == 0 && reply.tryRetain() { return true }
         pointee.keptReplies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
         reply.pointee.lock.lockWord()
         reply.pointee.mentions += 1
