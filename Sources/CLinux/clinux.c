@@ -167,7 +167,11 @@ int rl_former_status(int pidfd, int *status) {
     for (int i = 0; i < 100; i++) {
         /* PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15); the headers of libc may be older. */
         struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } info = {.mask = 8};
-        if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0) return -1;
+        if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0) {
+            /* The kernel may have looked for the status before that was there, and for the process when it was gone. */
+            if (errno == ESRCH && i == 0) continue;
+            return -1;
+        }
         *status = info.status;
         if (info.mask & 8) return 1;
         sched_yield();

@@ -42,11 +42,18 @@ static void take_out(void) {
     if (is_source()) RLRemoveSource(loop, item, kRLDefaultMode);
 }
 
+static void on_end(RLSourceRef source, const RLKernelEvent *event, void *info) { (void)source, (void)event, (void)info; }
+
 static void put_in(void) {
     if (kind == TIMER || kind == ONE_SHOT) RLAddTimer(loop, item, kRLDefaultMode);
     if (kind == OBSERVER) RLAddObserver(loop, item, kRLDefaultMode);
     if (is_source()) RLAddSource(loop, item, kRLDefaultMode);
-    if (kind == THREAD) ck_assert(!RLThreadStart(item));
+    if (kind == THREAD) {
+        RLKernelEventContext context = {.version = 0};
+        RLKernelEvent event = {.filter = kRLKernelFilterThread, .ident = (uintptr_t)item};
+        ck_assert(!RLThreadStart(item));
+        ck_assert_ptr_null(RLKernelEventSourceCreate(&event, on_end, &context));
+    }
 }
 
 static bool is_in(void) {

@@ -33,8 +33,8 @@ public func RLRelease(_ obj: UnsafeRawPointer?) {
 @c @implementation
 public func RLGetRetainCount(_ obj: UnsafeRawPointer?) -> Int {
     guard let object = anyObject(obj, "RLGetRetainCount") else { return 0 }
-    if let retainCount = object.kind.pointee.retainCount { return retainCount(object) }
-    return object.referenceCount
+    let count = object.kind.pointee.retainCount.map { $0(object) } ?? Int(object.pointee.references.load(ordering: .relaxed))
+    return count & Int(ObjectHeader.ending - 1)
 }
 
 @c @implementation

@@ -104,6 +104,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     var bootDistance: Int64 { pointee.bootDistance.load(ordering: .sequentiallyConsistent) }
     /// By how much the wall clock is ahead of the monotonic one. Never the sum of a word from before another thread's calls and one from
     /// after them.
+    @inline(never)
     var wallOffset: Int64 {
         var distance = bootDistance
         while true {

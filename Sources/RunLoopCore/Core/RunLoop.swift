@@ -74,6 +74,9 @@ struct RunLoop: ~Copyable {
     var waitEnd: Int64
     /// Whether it waits, and that look found nothing to do: whoever moves the clock takes it along (`followLocked`). Guarded by `lock`.
     var rests: Bool
+    /// Its thread moves a clock outside any run, and goes there by runs: nobody takes the loop along (S-CLK-6). Written by the loop's thread, set
+    /// releasing before it announces a move and cleared under `lock`; read after the goal of the clock.
+    let goesByRuns: Atomic<Bool>
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>

@@ -21,10 +21,9 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
 
     fileprivate func openThread() -> Bool {
         guard let thread = object(OpaquePointer(bitPattern: pointee.ident), as: Thread.self, "RLKernelEventSourceCreate"),
-            pointee.fflags & ~Note.exit.rawValue == 0
+            pointee.fflags & ~Note.exit.rawValue == 0, thread.tryRetain()
         else { return refuse() }
         pointee.flags |= RLKernelEventFlags.oneShot.rawValue
-        thread.retain()
         pointee.userFlags.store(1, ordering: .relaxed)
         return true
     }

@@ -88,9 +88,6 @@ extension UnsafeMutablePointer where Pointee: Object & ~Copyable {
 }
 
 extension ObjectPointer {
-    /// Without `ending`.
-    var referenceCount: Int { Int(pointee.references.load(ordering: .relaxed) & (ObjectHeader.ending - 1)) }
-
     var kind: UnsafeMutablePointer<Kind> { Kind.of(pointee.type.load(ordering: .relaxed)) }
 
     /// Drops a reference that the library or a client has; the last one destroys the object. May call client code: no lock is held.

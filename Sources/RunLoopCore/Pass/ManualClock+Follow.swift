@@ -72,11 +72,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// Lets the time of a loop that rests go on as a look of it would, and that of one that does not run to the next instant at which one of its
     /// modes has something to do. One that runs and does not rest, or whose wait something has ended, goes on by its own looks. The lock is held.
-    fileprivate func followLocked(_ clock: ManualClockPointer) {
+    @inline(never)
+    func followLocked(_ clock: ManualClockPointer) {
         // Before what ends the wait, as in `goOnLocked`.
         let goal = clock.goal
         var next = Clock.never
         if !isRunning {
+            if pointee.goesByRuns.load(ordering: .relaxed) { return }
             next = pointee.waits.first?.pointee.end ?? Clock.never
             forEachModeRecord { next = nextInstantLocked(in: $0, orOfHeld: next) }
         } else {
@@ -88,24 +90,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
-    /// Moves the clock to an instant, if that is later. `sparesOwn`: the calling thread's own loop, if it does not run, goes there by runs (S-CLK-6).
-    func move(to instant: Int64, sparesOwn: Bool) {
+    /// Moves the clock to an instant, if that is later.
+    func move(to instant: Int64) {
         announce(instant)
-        takeAlong(to: instant, sparesOwn: sparesOwn)
+        takeAlong(to: instant)
     }
 
     /// Before the clock shows its time: ends the moves that are under way, by taking their loops along. So no loop is ahead of what it shows, and all that
     /// rest have come to that.
     func endMoves() {
         let instant = goal
-        if instant != time { takeAlong(to: instant, sparesOwn: false) }
+        if instant != time { takeAlong(to: instant) }
     }
 
     /// Takes the loops along to an instant that was announced.
     @inline(never)
-    private func takeAlong(to instant: Int64, sparesOwn: Bool) {
+    private func takeAlong(to instant: Int64) {
         forEachLoop { loop in
-            if sparesOwn && loop.isCurrent && !(loop.isRunning && loop.mayBeAsleep) { return }
             loop.lock()
             if loop.manualClock == self { loop.followLocked(self) }
             loop.unlock()

@@ -64,7 +64,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     /// Moves the clock to an instant, if that is later, and makes all loops reach it.
     private func go(to instant: Int64, _ call: ManualClock.Move) {
         ownLoop?.pointee.movedTo = instant
-        move(to: instant, sparesOwn: true)
+        move(to: instant)
         Watcher.clockMoved()
         // One that waits in a foreign loop looks again like any other.
         forEachLoop { $0.lookAgainIfForeign() }
@@ -81,7 +81,10 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     @inline(never)
     private func begin() -> ManualClock.Move {
         var own = RunLoop.ofThread
-        if own?.isRunning == false { own = nil }
+        if let loop = own, !loop.isRunning {
+            loop.pointee.goesByRuns.store(true, ordering: .releasing)
+            own = nil
+        }
         let call = ManualClock.Move(own: own, number: nextCall())
         if let own {
             own.pointee.lastMove.store(.max, ordering: .sequentiallyConsistent)
@@ -90,7 +93,16 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
         return call
     }
 
-    private func end(_ call: ManualClock.Move) { call.own?.pointee.lastMove.store(nextCall(), ordering: .sequentiallyConsistent) }
+    @inline(never)
+    private func end(_ call: ManualClock.Move) {
+        if let own = call.own { return own.pointee.lastMove.store(nextCall(), ordering: .sequentiallyConsistent) }
+        guard let loop = RunLoop.ofThread else { return }
+        loop.lock()
+        loop.pointee.goesByRuns.store(false, ordering: .relaxed)
+        // Where others have moved it meanwhile.
+        if let clock = loop.manualClock { loop.followLocked(clock) }
+        loop.unlock()
+    }
 
     private func nextCall() -> Int64 { process.pointee.clockCalls.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
 

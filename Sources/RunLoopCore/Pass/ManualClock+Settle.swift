@@ -68,7 +68,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
                 // A loop that changes it looks itself.
                 if pointee.turns.load(ordering: .sequentiallyConsistent) != turns { allSleep = false }
                 if allSleep && next <= ManualClock.latest {
-                    move(to: next, sparesOwn: false)
+                    move(to: next)
                     pointee.lastSettled.raise(to: waits)
                     isMoved = true
                 }

@@ -90,7 +90,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         forgetVanishedLoop()
         let owner = lockTimerInACall()
         defer { unlockTimerInACall(owner) }
-        return header.referenceCount + (isInLoop ? 1 : 0)
+        return Int(header.pointee.references.load(ordering: .relaxed)) + (isInLoop ? 1 : 0)
     }
 
     @inline(always) var context: ClientContext { ClientContext(info: details.pointee.info, sharedFunctions: details.pointee.callbacks) }

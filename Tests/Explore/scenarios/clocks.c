@@ -113,5 +113,6 @@ const struct scenario clock_scenarios[] = {
     {"clock.woken_foreign_post_meets_move", "S-CLK-14", "C=clock t=timer:3{tellnow L; post p L; wake L; advance C 5} p=post{notafter}",
      "L: loop; setclock C; keep / host p | M: loop; setclock C; add t / until t | T: advance C 3"},
     {"clock.time_meets_set_after_move", "S-CLK-1 S-CLK-10", "C=clock", "L: loop; setclock C; / once | T: advance C 600; setwall C 0 | U: shows C 600"},
+    {"clock.time_meets_move_of_own_loop", "S-CLK-5 S-CLK-6 S-CLK-14", "C=clock p=post{after q 1} q=post", "L: loop; setclock C; keep / post p L; advance C 2; done q | U: shows C 2"},
     {NULL, NULL, NULL, NULL},
 };
