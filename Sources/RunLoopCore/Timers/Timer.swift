@@ -95,10 +95,6 @@ extension UnsafeMutablePointer where Pointee == Timer {
 
     @inline(always) var context: ClientContext { ClientContext(info: details.pointee.info, sharedFunctions: details.pointee.callbacks) }
 
-    func releaseInfo() {
-        if details.pointee.callbacks != nil { context.releaseInfo() }
-    }
-
     var isValid: Bool { pointee.state.load(ordering: .acquiring) & TimerState.invalid == 0 }
     var isFiring: Bool { pointee.state.load(ordering: .acquiring) & TimerState.firing != 0 }
     /// Sets the date and its instant (S-TMR-6 to 9). The owner's lock is held.
