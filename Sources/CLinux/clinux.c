@@ -164,13 +164,14 @@ bool rl_is_child(int process) {
 
 int rl_former_status(int pidfd, int *status) {
     /* A thread that waits for the process tells first that it has, and the status a moment later. */
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0, last = 100; i < last; i++) {
         /* PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15); the headers of libc may be older. */
         struct { uint64_t mask, group; uint32_t ids[11]; int32_t status; } info = {.mask = 8};
         if (ioctl(pidfd, _IOWR(0xff, 11, info), &info) != 0) {
             /* The kernel may have looked for the status before that was there, and for the process when it was gone. */
-            if (errno == ESRCH && i == 0) continue;
-            return -1;
+            if (errno != ESRCH || last != 100) return -1;
+            last = i + 2;
+            continue;
         }
         *status = info.status;
         if (info.mask & 8) return 1;

@@ -99,6 +99,12 @@ uint64_t rl_socket_cookie(int descriptor) {
     return getsockopt(descriptor, SOL_SOCKET, COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
+bool rl_is_socket(int descriptor, uint64_t cookie) {
+    uint64_t found = rl_socket_cookie(descriptor);
+    /* A filter may refuse the question: an answer is only what a number that was closed gives. */
+    return found == 0 ? cookie == 0 || (errno != EBADF && errno != ENOTSOCK) : (uint32_t)found == (uint32_t)cookie;
+}
+
 int rl_utf8_length(const char *text) {
     const unsigned char *bytes = (const unsigned char *)text;
     if (bytes[0] < 0x80) return 1;

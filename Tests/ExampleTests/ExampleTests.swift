@@ -175,7 +175,7 @@ private final class LineClient {
     func hosting() throws {
         let (lines, status) = try run("RunLoopTestHosting")
         #expect(status == 0)
-        #expect(lines.count == 58)
+        #expect(lines.count == 61)
         #expect(lines.filter { !$0.hasSuffix(": ok") } == [])
     }
 

@@ -60,6 +60,8 @@ const char *rl_statistics_names(void) __attribute__((visibility("hidden")));
 
 /* A number that no other socket of the system ever had; 0 for a descriptor that is not a socket. */
 uint64_t rl_socket_cookie(int descriptor) __attribute__((visibility("hidden")));
+/* Whether a descriptor is of the socket with that number, of which the last 32 bits suffice; true if the kernel does not say. */
+bool rl_is_socket(int descriptor, uint64_t cookie) __attribute__((visibility("hidden")));
 
 /* How many bytes the UTF-8 character at the beginning of the text has; 0 if there is none. */
 int rl_utf8_length(const char *text) __attribute__((visibility("hidden")));

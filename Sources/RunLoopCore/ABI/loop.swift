@@ -77,7 +77,7 @@ public func RLRunInMode(_ mode: UnsafePointer<CChar>?, _ seconds: Double, _ retu
 public func RLIsModeEmpty(_ mode: UnsafePointer<CChar>?) -> Bool {
     let loop = RunLoop.current()
     guard let mode = loop.runnableMode(ModeName(mode)) else { return true }
-    return loop.isEmpty(mode)
+    return loop.isModeEmpty(mode)
 }
 
 @c @implementation

@@ -44,14 +44,21 @@ enum WakeState {
 enum WaitState: UInt8 {
     /// It is to come.
     case ahead
-    /// It is to come, and no observer that posts notifications is called before it (S-NQ-15).
+    /// It is to come, and so is no observer that posts notifications: it has had its turn, or was not among those that are called (S-NQ-15).
     case next
     /// It is to come, and ends at once: a nested run took a wake-up that it would have seen.
     case aheadAndWoken
     /// It is over, or skipped: a wake-up is for the next pass.
     case over
-    /// The run ends, and no observer that posts notifications is called any more.
+    /// The run ends, and no such observer is called any more.
     case last
+
+    /// The observers of an activity from BeforeWaiting on are about to be called, and none of them posts notifications.
+    @inline(always)
+    mutating func begin(_ activity: Activity) {
+        // After the wait it is `over`.
+        if activity == .exit { self = .last } else if self == .ahead { self = .next }
+    }
 }
 
 /// What `RunLoop.stop` says about the innermost run.

@@ -146,7 +146,7 @@ struct PortSet {
     mutating func endKept() {
         if keptSerial == 0 { return }
         let index = Int(keptIndex)
-        if UInt32(truncatingIfNeeded: rl_socket_cookie(Int32(index))) != keptSerial { slots[index].pointee.lose() }
+        if !rl_is_socket(Int32(index), UInt64(keptSerial)) { slots[index].pointee.lose() }
         keptSerial = 0
         slots[index].pointee.leave(index, epoll, &waiting)
     }

@@ -27,6 +27,10 @@ enum Watch {
     /// that grows by no more than this need not be announced: `interestGrew` has the argument.
     static var armed: UInt32 { 3 << armedShift }
     static var armedShift: UInt32 { 3 }
+
+    /// The owner counts its callbacks on stacks in what is left of the word.
+    @inline(never)
+    static func trapForCalls(_ owner: StaticString) -> Never { trap(owner, "more callbacks of one object in each other than can be counted") }
     /// It has been in two loops at a time, whose locks do not exclude each other, or its owner has had two sources: `armed` stays empty.
     static var isShared: UInt32 { 1 << 5 }
 

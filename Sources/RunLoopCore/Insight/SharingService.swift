@@ -93,7 +93,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     func start() -> Bool { rl_start_thread({ $0!.assumingMemoryBound(to: SharingService.self).run() }, self) }
 
     /// Whether the listener's number still belongs to the listener.
-    var hasListener: Bool { rl_socket_cookie(pointee.claim.listener) == pointee.cookie }
+    var hasListener: Bool { rl_is_socket(pointee.claim.listener, pointee.cookie) }
 
     /// Whether the service is wanted and has its listener. If the program closed that, the next wait of a loop makes another
     /// service (S-OUT-8).
@@ -209,7 +209,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     /// The peer sends a request, takes part of its answer, or has closed the connection.
     @inline(never)
     private func serve(_ peer: SharingPeerPointer, _ now: Int64) {
-        guard rl_socket_cookie(peer.pointee.descriptor) == peer.pointee.cookie else { return drop(peer) }
+        guard rl_is_socket(peer.pointee.descriptor, peer.pointee.cookie) else { return drop(peer) }
         peer.pointee.activeAt = now
         if peer.pointee.answer == nil {
             guard let request = receive(peer) else { return }
@@ -278,7 +278,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     /// Ends a connection that is no longer in the table.
     @inline(never)
     private func end(_ peer: SharingPeer) {
-        if rl_socket_cookie(peer.descriptor) == peer.cookie { rl_close_connection(peer.descriptor) }
+        if rl_is_socket(peer.descriptor, peer.cookie) { rl_close_connection(peer.descriptor) }
         var peer = peer
         peer.freeAnswer()
         if peer.trace == .recorded { Trace.stop(isLent: true) }
@@ -295,7 +295,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
     func loseInChild() -> Bool {
         for index in 0..<SharingService.room {
             let peer = pointee.peers + index
-            if peer.pointee.descriptor >= 0 && rl_socket_cookie(peer.pointee.descriptor) == peer.pointee.cookie {
+            if peer.pointee.descriptor >= 0 && rl_is_socket(peer.pointee.descriptor, peer.pointee.cookie) {
                 rl_sys_close(peer.pointee.descriptor)
             }
             peer.pointee.descriptor = -1

@@ -41,13 +41,16 @@ func eventsNow(of descriptor: Int32, _ wanted: Readiness) -> UInt32? {
 }
 
 /// Takes the count of an eventfd or timerfd without ever blocking. False if there was none, because other code took it.
+@inline(never)
 func takeCount(_ descriptor: Int32) -> Bool {
     var count: UInt64 = 0
     if rl_read_nowait(descriptor, &count, 8) == 8 { return true }
+    // The failure that tells that the wall clock was set, to whoever reads first (TFD_TIMER_CANCEL_ON_SET of timerfd_create(2)).
+    if rl_errno() == ECANCELED { return true }
     guard rl_errno() == EOPNOTSUPP || rl_errno() == EINVAL || rl_errno() == ESPIPE else { return false }
     // A kernel that cannot read these without waiting (timerfd before Linux 6.10): the descriptor was ready when its event was
     // fetched, but an observer or another loop may have drained it since. The process's loops check and read one at a time.
     process.pointee.counterLock.lockWord()
     defer { process.pointee.counterLock.unlockWord() }
-    return !readiness(of: descriptor, .read).isEmpty && rl_sys_read(descriptor, &count, 8) == 8
+    return !readiness(of: descriptor, .read).isEmpty && (rl_sys_read(descriptor, &count, 8) == 8 || rl_errno() == ECANCELED)
 }

@@ -120,6 +120,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         list.pointee.readers += 1
         let count = list.pointee.count
         unlock()
+        if activity.rawValue >= Activity.beforeWaiting.rawValue, !list.hasPoster(count) {
+            pointee.frame.unsafelyUnwrapped.pointee.wait.begin(activity)
+        }
         pointee.counters.observers.count(UInt64(count))
         if isAttended { return attendObservers(activity, list, count) }
         let canUsePlainStores = process.pointee.canBias.load(ordering: .relaxed)

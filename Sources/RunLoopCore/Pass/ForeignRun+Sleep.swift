@@ -132,8 +132,11 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
         pointee.armedFor = until
         if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
-        renewTimer()
-        if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
+        // The number is another file's, or nothing's; anything else is the kernel's refusal, and the timer stays.
+        if rl_errno() == EBADF || rl_errno() == EINVAL {
+            renewTimer()
+            if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
+        }
         // Without a timer only the host's own wait ends in time; the next prepare tries again.
         pointee.armedFor = Swift.min(until, Clock.now() + Clock.retryDelay)
     }

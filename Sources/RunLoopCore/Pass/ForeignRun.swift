@@ -151,7 +151,11 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         endCallbacks()
         pointee.isFirstPass = false
         pointee.phase = .waiting
-        if waits { pointee.loop.pointee.waiting.store(true, ordering: .releasing) }
+        if waits {
+            // Also where the mode had no observers: the host's callbacks may add some while it waits.
+            pointee.frame.pointee.wait.begin(.beforeWaiting)
+            pointee.loop.pointee.waiting.store(true, ordering: .releasing)
+        }
         if !isValid { end() }
     }
 

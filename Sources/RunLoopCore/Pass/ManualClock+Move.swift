@@ -82,7 +82,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     private func begin() -> ManualClock.Move {
         var own = RunLoop.ofThread
         if let loop = own, !loop.isRunning {
-            loop.pointee.goesByRuns.store(true, ordering: .releasing)
+            if loop.manualClock == self { loop.pointee.goesByRuns.store(true, ordering: .releasing) }
             own = nil
         }
         let call = ManualClock.Move(own: own, number: nextCall())
@@ -96,7 +96,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     @inline(never)
     private func end(_ call: ManualClock.Move) {
         if let own = call.own { return own.pointee.lastMove.store(nextCall(), ordering: .sequentiallyConsistent) }
-        guard let loop = RunLoop.ofThread else { return }
+        guard let loop = RunLoop.ofThread, loop.pointee.goesByRuns.load(ordering: .relaxed) else { return }
         loop.lock()
         loop.pointee.goesByRuns.store(false, ordering: .relaxed)
         // Where others have moved it meanwhile.

@@ -34,7 +34,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     func hasWork(in mode: ModePointer) -> Bool {
         endBusyPolling(handingTo: pointee.frame)
         takeWakeUp(handingTo: pointee.frame)
-        return !isEmpty(mode)
+        return !isModeEmpty(mode)
     }
 
     private func run(_ frame: RunFramePointer, _ seconds: Double) -> RunResult {
@@ -85,7 +85,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // The test at the end of the last pass may not have seen that the mode lost its last item before the wake-up (S-RUN-7), which
             // a run of the host's may have taken.
             let isWoken = takeWakeUp(handingTo: frame.pointee.outer) || frame.pointee.wait == .aheadAndWoken
-            frame.pointee.wait = isWoken && isEmpty(mode) ? .aheadAndWoken : .ahead
+            frame.pointee.wait = isWoken && isModeEmpty(mode) ? .aheadAndWoken : .ahead
         }
         if frame.pointee.common != .seen { frame.pointee.common = mode.pointee.isCommon.load(ordering: .relaxed) ? .seen : .unseen }
         _ = performRequests(of: orderedRequests, in: mode)  // S-PERF-24
@@ -147,12 +147,16 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// S-RUN-2, S-GCD-3. Loop's thread.
     @inline(always)
-    func isEmpty(_ mode: ModePointer) -> Bool {
+    private func isEmpty(_ mode: ModePointer) -> Bool {
         lock(owner: true)
         let hasNoItems = mode.hasNoItems
         unlock(owner: true)
         return hasNoItems && !hasPosts(for: mode) && !hasRequests(for: mode) && !servesMainQueue(in: mode)
     }
+
+    /// The same, for code that is not a part of each pass.
+    @inline(never)
+    func isModeEmpty(_ mode: ModePointer) -> Bool { isEmpty(mode) }
 
     func beginRun(_ frame: RunFramePointer) {
         if isAttended { beginAttended(frame) }

@@ -88,6 +88,5 @@ extension RunLoop {
     /// - CF: `CFRunLoopAddCommonMode`.
     public func addCommonMode(_ mode: Mode) {
         mode.rawValue.withCString { RLAddCommonMode(reference, $0) }
-        NotificationPoster.modeBecameCommon(mode, of: reference)
     }
 }

@@ -28,11 +28,18 @@ class PendingEntry {
 /// It has its turn last in three stages of a pass: it posts asap notifications at BeforeTimers, BeforeWaiting and Exit, and whenIdle ones
 /// at BeforeWaiting, each for the mode that runs. What comes after its turn before a wait is too late for the wait: the run then makes
 /// another pass first (S-NQ-15). Whether it has come too late is not kept here, because runs nest, in any modes, and some of them do not
-/// call these observers: the turn leaves a mark at the run itself, in the core, which erases it with the next pass, and who
-/// enqueues looks at the runs there are.
+/// call these observers, or began to call the others before these came: the core marks a run whose BeforeWaiting or Exit observers it is about to
+/// call without one of these, which it knows by a mark of theirs; otherwise the turn sets that. Who enqueues looks at the runs there are.
 ///
-/// The thread's queues keep it. Only its thread uses it, but another one may release it last.
+/// It lives as long as one of the thread's queues has a use of it, and then until the end of its next turn outside all other runs: where a run is
+/// among its observers, the core counts on its turn. Only its thread has to do with it.
 final class NotificationPoster {
+    /// What a queue has of it. Any thread may release it last.
+    final class Use {
+        let poster: NotificationPoster
+        fileprivate init(_ poster: NotificationPoster) { self.poster = poster }
+    }
+
     /// Entries of one style that one mode permits; an entry has one for each of its modes.
     private struct Group: Hashable {
         let style: NotificationQueue.PostingStyle
@@ -64,20 +71,26 @@ final class NotificationPoster {
     /// What was enqueued while the last wait of a host in a callback was posted for.
     private var held: [Range<UInt64>] = []
 
+    private weak var use: Use?
+
     private final class OfThread {
-        weak var poster: NotificationPoster?
+        var poster: NotificationPoster?
     }
     private static let posters = ThreadLocal<OfThread>()
+    /// What `RLRunGetWait_` wants its observers to have.
+    private static var mark: RunLoop.Activities { RunLoop.Activities(rawValue: 1 << 63) }
 
     static func prepare() { _ = posters }
 
-    /// The calling thread's, made if none of its queues has one.
-    static func ofThread() -> NotificationPoster {
+    /// Of the calling thread's, for a queue of it.
+    static func ofThread() -> Use {
         let place = posters.value { OfThread() }
-        if let known = place.poster { return known }
-        let made = NotificationPoster()
-        place.poster = made
-        return made
+        let poster = place.poster ?? NotificationPoster()
+        place.poster = poster
+        if let use = poster.use { return use }
+        let use = Use(poster)
+        poster.use = use
+        return use
     }
 
     deinit { detach() }
@@ -137,13 +150,23 @@ final class NotificationPoster {
         observedModes = []
     }
 
+    /// At the end of a turn.
+    private func endIfUnused() {
+        guard use == nil, turns == 0, let loop, !RunsOfLoop(loop).areNested else { return }
+        detach()
+        Self.posters.known?.poster = nil
+    }
+
     private func addObserver() {
         // The poster and its loop are one thread's, so what the observer sees is never another thread's.
         nonisolated(unsafe) weak let poster = self
         let index = observers.count
         // After the other observers, so that what they enqueue is posted before the loop waits.
-        let observer = RunLoop.Observer(activities: [.beforeTimers, .beforeWaiting, .exit], order: .max) { _, activity in
-            if let poster, poster.turns == index { poster.serve(activity) }
+        let observer = RunLoop.Observer(activities: [.beforeTimers, .beforeWaiting, .exit, Self.mark], order: .max) { _, activity in
+            if let poster, poster.turns == index {
+                poster.serve(activity)
+                poster.endIfUnused()
+            }
         }
         observers.append(observer)
         for mode in observedModes { loop?.add(observer, forMode: mode) }
@@ -152,18 +175,6 @@ final class NotificationPoster {
     /// Has the observers in a mode from now on.
     private func observe(_ mode: RunLoop.Mode, of loop: RunLoop) {
         for observer in observers { loop.add(observer, forMode: mode) }
-        missTurn(of: mode)
-    }
-
-    /// The observers came into a mode: a pass of it that is under way may have had its BeforeWaiting without them.
-    private func missTurn(of mode: RunLoop.Mode) {
-        for run in RunsOfLoop(loop!) where run.wait == .ahead && permits([mode], in: run.mode) { run.mark(.next) }
-    }
-
-    /// A mode of a loop has become a common one. Concerns the poster of the calling thread, if that is its loop.
-    static func modeBecameCommon(_ mode: RunLoop.Mode, of loop: RLRunLoopRef) {
-        guard let poster = posters.known?.poster, poster.loop?.reference == loop, poster.observedModes.contains(.common) else { return }
-        poster.missTurn(of: mode)
     }
 
     /// Whether notifications for these modes are posted while the loop runs in one.
@@ -279,15 +290,15 @@ final class NotificationPoster {
 private struct RunsOfLoop: Sequence, IteratorProtocol {
     /// What a run knows about the wait of its pass: `RLRunGetWait_`.
     enum Wait: UInt8 {
-        /// It is to come, and so is the poster's turn before it, if the pass has a wait.
+        /// It is to come, and so is a turn before it, if the pass has a wait.
         case ahead = 1
-        /// It is to come, and the turn before it is over.
+        /// It is to come, and no turn before it.
         case next = 2
         /// It is to come, and ends at once.
         case woken = 3
         /// It is over: what comes now is for the next pass, or for the end of the run.
         case over = 4
-        /// The last turn of the run is over.
+        /// The run ends, and there is no turn to come in it.
         case last = 5
     }
 
@@ -320,6 +331,7 @@ private struct RunsOfLoop: Sequence, IteratorProtocol {
     init(_ loop: RunLoop) { self.loop = loop }
 
     var innermost: Run? { first { _ in true } }
+    var areNested: Bool { dropFirst().contains { _ in true } }
 
     mutating func next() -> Run? {
         var name = kRLDefaultMode

@@ -42,8 +42,9 @@ package final class PendingNotifications<Note> {
 
     /// The thread that used it first; 0 before.
     private let owner = Atomic<UInt>(0)
-    /// The poster of that thread, from the first notification on. It lives as long as one of the queues.
-    private var poster: NotificationPoster?
+    /// Of that thread's poster, from the first notification on.
+    private var use: NotificationPoster.Use?
+    private var poster: NotificationPoster? { use?.poster }
 
     package init(
         name: @escaping (Note) -> String, sender: @escaping (Note) -> Any?, post: @escaping (Note) -> Void
@@ -73,11 +74,11 @@ package final class PendingNotifications<Note> {
             if let mode = LoopRegistry.current().currentMode, !modes.contains(mode) { return }
             return post(note)
         }
-        let poster = poster ?? NotificationPoster.ofThread()
-        self.poster = poster
+        let use = use ?? NotificationPoster.ofThread()
+        self.use = use
         let (name, key) = (name(note), SenderKey(sender(note)))
         let entry = Entry(note, style, modes, [.name(name), .sender(key), .both(name, key)], of: self)
-        poster.add(entry)
+        use.poster.add(entry)
         for place in entry.places { places[place, default: [:]][entry.sequence] = entry }
     }
 

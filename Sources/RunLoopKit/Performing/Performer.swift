@@ -184,6 +184,7 @@ final class ListedRequest: PerformRequest {
     /// Calls the body with the requests that this one is like, as the C library knows them. So it compares none, and others of the
     /// target cost nothing.
     func forEachLike(_ body: (UnsafeMutableRawPointer) -> Void) {
+        if place.argument == .unlike { return }
         // Compared without the lock: the equality of the arguments is the client's code. The array keeps the requests, so none
         // that was performed meanwhile has given its address to another.
         let listed = table.withLock { Array(($0[place] ?? [:]).values) }

@@ -18,13 +18,14 @@ extension FoundationHost {
             beginsForeign = false
             if !isGuest { nestedRuns &+= 1 }
             let name = loop.currentMode
-            runs.append(Run(name: name, mode: isGuest ? nil : name.flatMap(hosted), isForeign: isForeign))
+            runs.append(Run(name: name, isGuest: isGuest, mode: isGuest ? nil : name.flatMap(hosted), isForeign: isForeign))
             if !isGuest, let mode = runs.last?.mode { attach(mode) }
             return
         }
         // The mode may take part since the middle of the run.
         if !isInnermostKnown { runs.append(Run(name: loop.currentMode, mode: loop.currentMode.flatMap(hosted))) }
         let last = runs.count - 1
+        if runs[last].mode == nil && !runs[last].isGuest && stage != .exit { runs[last].mode = loop.currentMode.flatMap(hosted) }
         guard let mode = runs[last].mode else {
             if stage == .exit { runs.removeLast() }
             return

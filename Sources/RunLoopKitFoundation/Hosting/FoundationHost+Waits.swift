@@ -19,6 +19,7 @@ extension FoundationHost {
         // The mode may take part since the middle of the run.
         if !isInnermostFoundationKnown { foundationRuns.append(FoundationRun(mode: foundationMode())) }
         let last = foundationRuns.count - 1
+        if foundationRuns[last].mode == nil && stage != rlf_exit { foundationRuns[last].mode = foundationMode() }
         guard let mode = foundationRuns[last].mode else {
             if stage == rlf_exit { foundationRuns.removeLast() }
             return
@@ -123,6 +124,11 @@ extension FoundationHost {
         if foundationObservers.count == foundationCallingOut { addFoundationObserver() }
         body()
         foundationCallingOut -= 1
+        while foundationObservers.count > foundationCallingOut + 2 {
+            let last = foundationObservers.removeLast()
+            rlf_invalidate_observer(last)
+            rlf_release(last)
+        }
     }
 
     /// The foreign run of a mode for the innermost run of Foundation's. A run of Foundation's in another mode, around this one, gets another when it
@@ -130,7 +136,12 @@ extension FoundationHost {
     func foreignRun(in mode: HostedMode) -> RunLoop.ForeignRun? {
         if let foreign, foreign.isValid, foreignMode === mode { return foreign }
         endForeign()
-        foreign = try? RunLoop.ForeignRun(mode: mode.name)
+        do throws(RunLoop.SystemError) {
+            foreign = try RunLoop.ForeignRun(mode: mode.name)
+        } catch {
+            // Otherwise the program has one.
+            if error.code != EBUSY { lookLater() }
+        }
         foreign?.isGuest = true
         foreignMode = mode
         foundationRuns[foundationRuns.count - 1].ownsForeign = true

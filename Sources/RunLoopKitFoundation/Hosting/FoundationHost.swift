@@ -24,6 +24,7 @@ final class FoundationHost: @unchecked Sendable {
     /// The thread is ending, or this is a child of `fork`: nothing is done any more.
     private(set) var isOver = false
     private let forks = GuestLoop.forks
+    private var nextLook = ContinuousClock.now
 
     var modes: [RunLoop.Mode: HostedMode] = [:]
     /// What was asked for.
@@ -40,8 +41,10 @@ final class FoundationHost: @unchecked Sendable {
     var runs: [Run] = []
     struct Run {
         let name: RunLoop.Mode?
-        /// Nil for a run that serves this loop inside a wait of Foundation's.
-        let mode: HostedMode?
+        /// It serves this loop inside a wait of Foundation's.
+        var isGuest = false
+        /// Nil for such a run, and as long as the kernel has no descriptor for the other loop's part in it.
+        var mode: HostedMode?
         /// It is the foreign run itself, not one nested in a callback.
         var isForeign = false
         /// Foundation's loop has made no pass in the pass under way.
@@ -53,8 +56,8 @@ final class FoundationHost: @unchecked Sendable {
     /// The runs of Foundation's that are under way, the innermost last.
     var foundationRuns: [FoundationRun] = []
     struct FoundationRun {
-        /// Nil where nothing is to be done.
-        let mode: HostedMode?
+        /// Nil as long as the kernel has no descriptor for it.
+        var mode: HostedMode?
         /// It is a pass that this loop makes.
         var isPass = false
         var ownsForeign = false
@@ -108,7 +111,10 @@ final class FoundationHost: @unchecked Sendable {
     func host(_ asked: [RunLoop.Mode]) -> Bool {
         if isOver { return false }
         // Shows whether this Foundation can be hosted.
-        guard passEnd.begin(), hosted(.default) != nil else { return false }
+        guard passEnd.begin(), hosted(.default) != nil else {
+            if observers.isEmpty { passEnd.end() }
+            return false
+        }
         if observers.isEmpty {
             GuestLoop.tell(
                 serve: { FoundationHost.current(orMake: false)?.serveOnceMore() },
@@ -118,6 +124,8 @@ final class FoundationHost: @unchecked Sendable {
             addFoundationObserver()
         }
         for mode in asked where !observed.contains(mode) {
+            // As early as the default mode's.
+            if mode != .common { _ = hosted(mode) }
             observed.append(mode)
             for observer in observers { loop.add(observer, forMode: mode) }
             for observer in foundationObservers { addToFoundation(observer, in: mode) }
@@ -128,11 +136,22 @@ final class FoundationHost: @unchecked Sendable {
     func hosted(_ name: RunLoop.Mode) -> HostedMode? {
         if let known = modes[name] { return known }
         let made = HostedMode(name, of: foundation) { [weak self] mode in self?.bridgeIsReady(mode) }
-        guard let made else { return nil }
+        guard let made else {
+            lookLater()
+            return nil
+        }
         modes[name] = made
         // The mode may be a common one here and not there.
         for observer in foundationObservers { rlf_add_observer(foundation, observer, made.foundationName) }
         return made
+    }
+
+    /// There was no descriptor: one of the loops is not served while the other one waits, until a pass of that one finds one.
+    func lookLater() {
+        let now = ContinuousClock.now
+        if now < nextLook { return }
+        nextLook = now + .milliseconds(100)
+        LaterLook.begin(loop, foundation)
     }
 
     func addObserver() {
@@ -188,6 +207,10 @@ final class FoundationHost: @unchecked Sendable {
         if GuestLoop.forks == forks { return true }
         isOver = true
         detachAll()
+        keep(nil)
+        handled.invalidate()
+        foreign?.invalidate()
+        foreign = nil
         for observer in observers { observer.invalidate() }
         loop.wakeUp()
         return false

@@ -71,10 +71,12 @@ final class PassEnd {
 
     func end() {
         withdraw()
-        guard let source else { return }
-        self.source = nil
-        rlf_invalidate_source(source)
-        rlf_release(source)
-        close(descriptor)
+        if let source {
+            rlf_invalidate_source(source)
+            rlf_release(source)
+        }
+        source = nil
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
     }
 }

@@ -127,6 +127,87 @@ import RunLoopKitFoundation
     return status == 0 && RunLoop.current.run(mode: .default) == .stopped
 }
 
+/// A callback of ours forks inside of a wait of theirs, in whose mode ours keeps something meanwhile.
+@Sendable func childInWaitOfTheirs(_ state: State) -> Bool {
+    onThread {
+        typealias Fork = @convention(c) () -> pid_t
+        let fork = unsafeBitCast(dlsym(nil, "fork"), to: Fork.self)
+        let kept = keepTheirs()
+        defer { kept.invalidate() }
+        guard RunLoop.hostsFoundation() else { return false }
+        nonisolated(unsafe) var status: Int32 = -1
+        RunLoop.current.perform {
+            let child = fork()
+            if child == 0 {
+                alarm(20)
+                _ = Timer.scheduledTimer(withTimeInterval: 0.001, repeats: false) { _ in }
+                let result = RunLoop.current.run(mode: .default)
+                // Nothing is left of the host's, neither in the mode nor on the loop.
+                let run = try? RunLoop.ForeignRun()
+                _exit(result == .finished && run != nil ? 0 : 1)
+            }
+            waitpid(child, &status, 0)
+            RunLoop.current.stop()
+        }
+        _ = FoundationLoop.current.run(mode: .default, before: Date() + 20)
+        return status == 0
+    }
+}
+
+/// Runs the body without room for descriptors, which comes back in the middle of it.
+private func withoutDescriptors(_ body: () -> Void) {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    var none = rlimit(rlim_cur: 0, rlim_max: limit.rlim_max)
+    let back = Thread { [limit] in
+        var limit = limit
+        usleep(20_000)
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+    back.start()
+    body()
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+}
+
+/// Ours waits in a mode that became a common one after the call.
+@Sendable func descriptorsForTheirs(_ state: State) -> Bool {
+    onThread {
+        let (loop, theirs, mode) = (RunLoop.current, FoundationLoop.current, RunLoop.Mode("late"))
+        guard RunLoop.hostsFoundation() else { return false }
+        loop.addCommonMode(mode)
+        loop.add(Timer(timeInterval: 1000, repeats: false) { _ in }, forMode: mode)
+        let timer = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in
+            state.count += 1
+            RunLoop.current.stop()
+        }
+        theirs.add(timer, forMode: FoundationLoop.Mode("late"))
+        _ = theirs.run(mode: FoundationLoop.Mode("late"), before: Date() + 20)
+        state.count = 0
+        withoutDescriptors { _ = loop.run(mode: mode, for: .seconds(20)) }
+        timer.invalidate()
+        return state.count == 1
+    }
+}
+
+@Sendable func descriptorsForOurs(_ state: State) -> Bool {
+    onThread {
+        let loop = RunLoop.current
+        let kept = keepTheirs()
+        defer { kept.invalidate() }
+        guard RunLoop.hostsFoundation() else { return false }
+        _ = FoundationLoop.current.run(mode: .default, before: Date() + 0.001)
+        let timer = Timer(timeInterval: 0.001, repeats: true) { _ in
+            state.count += 1
+            RunLoop.current.stop()
+        }
+        loop.add(timer, forMode: .default)
+        withoutDescriptors { _ = FoundationLoop.current.run(mode: .default, before: Date() + 20) }
+        timer.invalidate()
+        return state.count == 1
+    }
+}
+
 @Sendable func noDescriptors(_ state: State) -> Bool {
     onThread {
         // Foundation's loop itself cannot do without.

@@ -55,4 +55,7 @@ for (name, body) in scenarios {
 }
 run("ends of threads", endsOfThreads)
 run("child of fork", childOfFork)
+run("child in a wait of theirs", childInWaitOfTheirs)
 run("no descriptors", noDescriptors)
+run("descriptors for theirs come back", descriptorsForTheirs)
+run("descriptors for ours come back", descriptorsForOurs)

@@ -72,6 +72,17 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
 
     var isEmpty: Bool { pointee.count == 0 }
 
+    /// Whether one that posts notifications is among those of the last order, of a list that is sorted.
+    @inline(always)
+    func hasPoster(_ count: Int) -> Bool {
+        var index = count - 1
+        while index >= 0, let observer = members[index], observer.pointee.order == .max {
+            if observer.pointee.activities == Activity.ofPoster { return true }
+            index -= 1
+        }
+        return false
+    }
+
     /// Drops the members' references and the list. No lock is held.
     func free() {
         for index in 0..<pointee.count { members[index]?.release() }

@@ -67,6 +67,9 @@ enum Activity: Int {
         }
     }
 
+    /// What RunLoopKit's observers that post notifications are known by (`WaitState.next`): their activities and a bit that stands for none.
+    static var ofPoster: UInt { 1 << 63 | Activity.beforeTimers.bit | Activity.beforeWaiting.bit | Activity.exit.bit }
+
     /// The activities that a run reports in every pass.
     static var bitsOfPass: UInt { 0b0110_0110 }
 

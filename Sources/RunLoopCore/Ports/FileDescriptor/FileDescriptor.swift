@@ -173,7 +173,8 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
             types = state & ready & FileDescriptorState.enabled
             if types == 0 || state & FileDescriptorState.invalid != 0 { return false }
             ending = types & ~(state >> FileDescriptorState.persistentShift)
-        } while !pointee.state.replace(&state, by: FileDescriptorState.current(state) & ~ending + FileDescriptorState.use)
+            if FileDescriptorState.current(state) >= FileDescriptorState.uses { Watch.trapForCalls("RLFileDescriptor") }
+        } while !pointee.state.replace(&state, by: FileDescriptorState.current(state) & ~ending &+ FileDescriptorState.use)
         callOutFileDescriptor(callout, handle, UInt(types), pointee.info)
         endUse()
         return true

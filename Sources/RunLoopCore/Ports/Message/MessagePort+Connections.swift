@@ -91,7 +91,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = pointee.local.connections![place]
         if connection.replies != nil || watchLocked(place, EPOLLIN.rawValue) || rl_errno() != ENOENT { return true }
         // A number that the program has closed may name a file of its own by now.
-        return rl_socket_cookie(connection.descriptor) != connection.cookie || registerLocked(place)
+        return !rl_is_socket(connection.descriptor, connection.cookie) || registerLocked(place)
     }
 
     private func freePlaceLocked() -> Int {
@@ -134,7 +134,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = pointee.local.connections![place]
         guard connection.descriptor >= 0 else { return }
         // First out of the set: another process may have the file too, and then closing would leave it there.
-        if rl_socket_cookie(connection.descriptor) == connection.cookie {
+        if rl_is_socket(connection.descriptor, connection.cookie) {
             _ = rl_epoll_ctl(pointee.local.epoll, EPOLL_CTL_DEL, connection.descriptor, 0, 0)
             closeDescriptorLocked(connection.descriptor)
         }

@@ -47,7 +47,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         pointee.local.claim.forget()
         for place in 0..<pointee.local.connectionCapacity where pointee.local.connections![place].descriptor >= 0 {
             let connection = pointee.local.connections![place]
-            if rl_socket_cookie(connection.descriptor) == connection.cookie { rl_sys_close(connection.descriptor) }
+            if rl_is_socket(connection.descriptor, connection.cookie) { rl_sys_close(connection.descriptor) }
             forgetRepliesLocked(place)
             dropTransfersLocked(of: place)
             pointee.local.connections![place] = MessageConnection()

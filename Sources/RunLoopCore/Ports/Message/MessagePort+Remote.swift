@@ -155,7 +155,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// Whether the number is the connection's (S-MSG-52).
     var hasConnectionLocked: Bool {
-        pointee.remote.connection >= 0 && rl_socket_cookie(pointee.remote.connection) == pointee.remote.cookie
+        pointee.remote.connection >= 0 && rl_is_socket(pointee.remote.connection, pointee.remote.cookie)
     }
 
     /// Second part, when no loop has the connection any more.

@@ -157,7 +157,7 @@ struct MessagePortClaim {
         return .claimed
     }
 
-    private var hasListener: Bool { listener >= 0 && rl_socket_cookie(listener) == cookie }
+    private var hasListener: Bool { listener >= 0 && rl_is_socket(listener, cookie) }
 
     /// Gives the name back. If the path names another lock file by now, the directory was emptied or replaced, and what is there
     /// belongs to another owner.

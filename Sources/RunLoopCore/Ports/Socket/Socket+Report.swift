@@ -95,7 +95,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
                 desired = desired & ~SocketState.read | SocketState.readAgain
             }
             if desired == state { return nil }
-            desired = SocketState.aligned(desired) + SocketState.use
+            if state & SocketState.uses == SocketState.uses { Watch.trapForCalls("RLSocket") }
+            desired = SocketState.aligned(desired) &+ SocketState.use
         } while !pointee.state.replace(&state, by: desired)
         return claim
     }
