@@ -54,7 +54,8 @@ static int look(int folder, const char *name, bool local, int bytes, struct rl_l
     if (file < 0) return errno;
     /* In this order: the note of an object that has the first byte alone is written. */
     int locked = local ? locked_bytes(file, bytes) : FREE;
-    if (!rl_read_note(file, found)) return close_for(file, EEXIST);
+    int error = rl_read_note(file, found);
+    if (error) return close_for(file, error);
     if (locked == LOCKED_BOTH) found->holding.number = 0;
     return close_for(file, !local || !found->is_local || locked ? EWOULDBLOCK : 0);
 }
@@ -94,7 +95,8 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     int error = 0, file = lock->descriptor;
     if (!set_bytes(file, F_WRLCK, HELD, 2)) error = errno == EACCES || errno == EAGAIN ? EBUSY : errno;
     int locked = error ? locked_bytes(file, 1) : FREE;
-    if (!rl_read_note(file, &found)) return EEXIST;
+    int unknown = rl_read_note(file, &found);
+    if (unknown) return unknown;
     if (!rl_is_holding_named(folder, name, &found.holding)) return EAGAIN;
     /* An object that has only the second byte removes the file. */
     if (error == EBUSY && !locked) return EAGAIN;
@@ -230,7 +232,7 @@ static bool is_own(const struct rl_lock_file *lock) {
 /* Whether the number, closed without the object's knowledge, is that of another object's lock by now. */
 static bool is_of_another(const struct rl_lock_file *lock) {
     struct rl_lock_note found;
-    return rl_read_note(lock->descriptor, &found) && found.holding.number != 0 && found.holding.number != lock->holding.number;
+    return rl_read_note(lock->descriptor, &found) == 0 && found.holding.number != 0 && found.holding.number != lock->holding.number;
 }
 
 static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
@@ -293,7 +295,7 @@ static void remove_ended(int folder, const char *name, int file) {
     bool has_ended = false;
     for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && take_removal(file); turns++) {
         has_ended = !is_byte_locked(file);
-        if (has_ended && rl_read_note(file, &found) && found.is_local && rl_is_holding_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
+        if (has_ended && rl_read_note(file, &found) == 0 && found.is_local && rl_is_holding_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, REMOVES, 1);
     }
 }
@@ -301,7 +303,8 @@ static void remove_ended(int folder, const char *name, int file) {
 /* 0: the holding has ended, no matter how. */
 static int break_file(struct rl_lock_file *lock, int folder, const char *name, int file) {
     struct rl_lock_note found, now;
-    if (!rl_read_note(file, &found)) return EEXIST;
+    int error = rl_read_note(file, &found);
+    if (error) return error;
     if (lock->has_looked && rl_is_same_holding(&unknown_holding, &lock->seen)) return found.is_local && !is_byte_locked(file) ? 0 : EBUSY;
     if (lock->has_looked && !rl_is_same_holding(&found.holding, &lock->seen)) {
         /* This may be what was seen before its note was written. */
@@ -313,7 +316,8 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
         /* A file of another user that has ended is removed, because this one cannot take it. */
         if (is_writable(file) && !is_byte_locked(file)) return 0;
         /* This object has the byte: no other takes the lock now. */
-        if (!rl_read_note(file, &now)) return 0;
+        error = rl_read_note(file, &now);
+        if (error) return error == EEXIST ? 0 : error;
         /* Another one, which has begun since; or the same one, which was locking and has written its note since. */
         if (!rl_is_same_holding(&now.holding, &found.holding)) return is_byte_locked(file) ? EBUSY : 0;
     }

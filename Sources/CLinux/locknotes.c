@@ -37,24 +37,25 @@ int rl_write_note(int file, bool local, struct rl_holding *holding) {
 }
 
 /* An empty file is one: its maker was ended before it wrote the note. So is one of zeroes for a note, left by a power failure. */
-bool rl_read_note(int file, struct rl_lock_note *found) {
+int rl_read_note(int file, struct rl_lock_note *found) {
     char note[NOTE] = "", begin[NOTE];
     struct stat status;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > NOTE) return false;
+    if (fstat(file, &status) != 0) return errno;
+    if (!S_ISREG(status.st_mode) || status.st_size > NOTE) return EEXIST;
     /* The note may be written just now, in one step. */
     ssize_t length = rl_sys_pread(file, note, NOTE, 0);
-    if (length < 0) return false;
+    if (length < 0) return errno;
     found->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
     found->date = (double)status.st_mtim.tv_sec + (double)status.st_mtim.tv_nsec / 1e9 - 978307200;
     found->is_local = true;
-    if (note[0] == 0 && memcmp(note, note + 1, NOTE - 1) == 0) return true;
+    if (note[0] == 0 && memcmp(note, note + 1, NOTE - 1) == 0) return 0;
     /* A note ends with its line, and so does whatever is read of it here. */
-    if (length != NOTE || note[NOTE - 1] != '\n' || memcmp(note, note_begin, BEGIN) != 0) return false;
+    if (length != NOTE || note[NOTE - 1] != '\n' || memcmp(note, note_begin, BEGIN) != 0) return EEXIST;
     found->is_local = note[BEGIN] == 'l';
     found->holding.number = strtoull(note + BEGIN + RULE, NULL, 16);
     /* Other data may begin in a similar way. */
     size_t expected = (size_t)write_begin(begin, sizeof begin, found->is_local, found->holding.number);
-    return memcmp(note, begin, expected) == 0;
+    return memcmp(note, begin, expected) == 0 ? 0 : EEXIST;
 }
 
 bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) {

@@ -15,8 +15,8 @@ struct rl_lock_note {
 /* Writes a new holding, with its number. 0, or an errno. */
 int rl_write_note(int file, bool local, struct rl_holding *holding) __attribute__((visibility("hidden")));
 
-/* False: it is not a lock file. */
-bool rl_read_note(int file, struct rl_lock_note *found) __attribute__((visibility("hidden")));
+/* 0, or EEXIST: it is not a lock file; or another errno: that is not known. */
+int rl_read_note(int file, struct rl_lock_note *found) __attribute__((visibility("hidden")));
 
 /* Whether the name still refers to the file of the holding. */
 bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) __attribute__((visibility("hidden")));

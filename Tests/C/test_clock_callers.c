@@ -547,6 +547,39 @@ RL_TEST(moved_while_no_run_is_under_way, "S-RUN-18 S-CLK-14", "A loop that did n
     RLRelease(clock_of_loop);
 }
 
+static RLTimerRef timer_of_first;
+static void move_the_other_clock(void *info) {
+    RLClockAdvance(info, 10);
+    RLTimerSetNextFireDelay(timer_of_first, 1);
+    RLStop(RLGetCurrent());
+}
+static void run_by_second_clock(LoopThread *self) {
+    RLSetClock(self->loop, self->data);
+    keep_alive(self->loop, kRLDefaultMode);
+    gate_open(&self->ready);
+    expect_run(kRLDefaultMode, 1e9, false, Stopped);
+}
+
+RL_TEST(a_thread_that_moves_another_clock, "S-CLK-14",
+        "A loop that does not run goes with its clock also while its own thread moves another one") {
+    static Probe far;
+    use_clock();
+    add_timer(&far, FAR_FUTURE, 0, kRLDefaultMode);
+    timer_of_first = far.timer;
+    RLClockRef second = RLClockCreateManual();
+    LoopThread other;
+    loop_thread_start(&other, run_by_second_clock, second);
+    wait_until_waiting(other.loop);
+    RLPerformOnLoop(other.loop, kRLDefaultMode, move_the_other_clock, clock_of_loop, NULL, false);
+    /* It returns when the other loop's callback, in which this one's clock is moved, has. */
+    RLClockAdvance(second, 1);
+    thread_join(other.thread);
+    ck_assert(is(passed(), 10));
+    ck_assert(is(RLTimerGetNextFireDate(far.timer) - start, 11));
+    RLRelease(second);
+    RLRelease(clock_of_loop);
+}
+
 static double seen[4];
 static void note(Probe *self) { seen[self->value++ & 3] = passed(); }
 

@@ -558,3 +558,37 @@ RL_TEST(an_end_during_a_look, "S-DLOCK-14 S-THR-1", "A source that another threa
     RLRelease(source);
     remove_folder();
 }
+
+static int reads_that_fail;
+static bool fail_reads(long number, const long argument[6], long *result) {
+    (void)argument;
+    if (number != SYS_pread64 || reads_that_fail == 0) return false;
+    reads_that_fail--;
+    errno = EIO;
+    *result = -1;
+    return true;
+}
+
+RL_TEST(a_read_that_fails_says_nothing, "S-DLOCK-6 S-DLOCK-3 S-DLOCK-8", "Where the file system does not give the lock's file, Unlock, TryLock and BreakLock fail with its error, and whoever holds the lock still does") {
+    make_two();
+    hook_system_calls(fail_reads);
+    for (int rule = 0; rule < 2; rule++) {
+        is_shared = rule == 1;
+        ck_assert(RLDistributedLockTryLock(first));
+        reads_that_fail = 1;
+        expect_error(RLDistributedLockTryLock(second), EIO);
+        reads_that_fail = 1;
+        expect_error(RLDistributedLockBreakLock(second), EIO);
+        expect_error(RLDistributedLockTryLock(second), EWOULDBLOCK);
+        if (is_shared) {
+            reads_that_fail = 1;
+            expect_error(RLDistributedLockUnlock(first), EIO);
+        }
+        ck_assert_int_eq(reads_that_fail, 0);
+        ck_assert(RLDistributedLockUnlock(first));
+        ck_assert(RLDistributedLockTryLock(second));
+        ck_assert(RLDistributedLockUnlock(second));
+    }
+    hook_system_calls(NULL);
+    release_two();
+}

@@ -1121,6 +1121,35 @@ RL_TEST(a_timer_that_was_lost_is_made_anew, "S-FD-18 S-FRN-4",
     ck_assert_int_eq(log_count(), 1);
 }
 
+static bool refuses_dates;
+int timerfd_settime(int fd, int flags, const struct itimerspec *date, struct itimerspec *former) {
+    if (refuses_dates) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_timerfd_settime, fd, flags, date, former);
+}
+
+RL_TEST(a_timer_that_takes_no_date_is_kept, "S-ARG-11 S-FRN-4",
+        "Where the kernel refuses to set the run's timer, prepare says when to come again, and no descriptor is made or lost") {
+    log_capture();
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    add_timer(&timer, date_in(0.001), 0.001, kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    int number = find_timer(), count = count_descriptors();
+    refuses_dates = true;
+    while (timer.calls < 20) {
+        ck_assert_double_le(RLForeignRunPrepare(run), 0.1);
+        RLForeignRunDispatch(run);
+    }
+    refuses_dates = false;
+    ck_assert_int_eq(count_descriptors(), count);
+    expect_timer_by_descriptor(run);
+    ck_assert_int_eq(find_timer(), number);
+    ck_assert_int_eq(log_count(), 0);
+    end_run(run);
+}
+
 static void make_timer_in_child(void *run) {
     add_timer(&timer, date_in(0.001), 1e6, kRLDefaultMode);
     for (int i = 0; i < 3; i++) {

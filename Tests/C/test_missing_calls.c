@@ -235,6 +235,35 @@ RL_TEST(a_sender_waits_without_ppoll, "S-ARG-11 S-MSG-23",
     RLRelease(port);
 }
 
+static bool refuses_getsockopt;
+int getsockopt(int fd, int level, int name, void *value, socklen_t *size) {
+    if (refuses_getsockopt) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+}
+
+RL_TEST(a_connection_ends_without_getsockopt, "S-ARG-11 S-MSG-42",
+        "Where getsockopt is refused after a client has connected, its end keeps no descriptor and does not make the loop spin") {
+    static Service service = {.reply = "yes"};
+    static Probe passes;
+    int before = count_descriptors();
+    RLMessagePortRef port = add_service(&service, port_name("ends"), kRLDefaultMode);
+    RLMessagePortRef remote = RLMessagePortCreateRemote(port_name("ends"));
+    ck_assert_str_eq(ask_text(remote, 1, "x", kRLDefaultMode), "yes");
+    refuses_getsockopt = true;
+    RLMessagePortInvalidate(remote);
+    RLRelease(remote);
+    add_observer(&passes, kRLBeforeWaiting, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0.05, false);
+    ck_assert_int_le(passes.calls, 20);
+    RLMessagePortInvalidate(port);
+    RLRelease(port);
+    refuses_getsockopt = false;
+    ck_assert_int_le(count_descriptors(), before + 3); /* The set of the mode, and what the process keeps. */
+}
+
 RL_TEST(a_socket_s_sender_waits_without_ppoll, "S-ARG-11 S-SOCK-45",
         "Where ppoll is refused, a send with a timeout does not spin until there is room or the time is over") {
     static Socket socket = {.name = "s"};
@@ -269,6 +298,35 @@ RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
         ck_assert_int_ge(refusals, 1);
         ck_assert_int_eq(eventfd_read(port.fd, &count), -1);
         ck_assert_int_eq(errno, EAGAIN);
+    }
+}
+
+/* The clock is set, as the next read of a timerfd that was to hear of it says, which is made without the first kind of call, too. */
+static bool cancel_counts(long number, const long argument[6], long *result) {
+    if (number == *refused) return refuse_call(number, argument, result);
+    if ((number != SYS_preadv2 && (number != SYS_read || argument[2] != 8)) || !system_call(number, argument)) return false;
+    refusals++;
+    errno = ECANCELED;
+    *result = -1;
+    return true;
+}
+
+RL_TEST(a_counter_says_that_the_clock_was_set, "S-SRC-46 S-SRC-47",
+        "A counter whose read fails because the wall clock was set is performed once, for that as for a count") {
+    static Probe port = {.name = "port"};
+    static const long none[] = {-1};
+    const long *first[] = {none, reading};
+    add_port(&port, make_eventfd(), kRLDefaultMode);
+    for (int i = 0; i < 2; i++) {
+        refuse(first[i], EINVAL);
+        hook_system_calls(cancel_counts);
+        refusals = 0;
+        eventfd_signal(port.fd);
+        expect_run(kRLDefaultMode, 60, true, HandledSource);
+        expect_trace("port");
+        ck_assert_int_ge(refusals, 1 + i);
+        expect_run(kRLDefaultMode, 0, true, TimedOut);
+        hook_system_calls(NULL);
     }
 }
 

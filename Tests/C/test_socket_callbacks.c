@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static Socket s, t;
@@ -779,4 +781,72 @@ RL_TEST(a_socket_of_a_vanished_loop, "S-FORK-3 S-SOCK-19",
     thread_join(other.thread);
     RLSocketInvalidate(made);
     RLRelease(made);
+}
+
+/* Its callbacks on the stack, all of one socket or one descriptor object, and how deep they go. */
+static struct {
+    RLSocketRef socket;
+    RLFileDescriptorRef file;
+    int depth, deepest, limit;
+} deep;
+
+static void go_deeper(void) {
+    if (++deep.depth > deep.deepest) deep.deepest = deep.depth;
+    if (deep.depth < deep.limit) {
+        if (deep.socket) RLSocketEnableCallBacks(deep.socket, kRLSocketReadCallBack);
+        else RLFileDescriptorEnableCallBacks(deep.file, kRLFileDescriptorReadCallBack);
+        RLRunInMode(kRLDefaultMode, 60, true);
+    }
+    deep.depth--;
+}
+static void deeper_in_socket(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+    go_deeper();
+}
+static void deeper_in_file(RLFileDescriptorRef file, RLOptionFlags types, void *info) {
+    (void)file, (void)types, (void)info;
+    go_deeper();
+}
+
+/* On a thread with room for as many. */
+static void run_deep(RLThreadRef thread, void *info) {
+    (void)thread;
+    const int *limit = info;
+    int ends[2];
+    make_sockets(SOCK_STREAM, ends);
+    write_byte(ends[1]);
+    deep.limit = abs(*limit);
+    RLSourceRef source;
+    if (*limit > 0) {
+        deep.socket = RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack, deeper_in_socket, NULL);
+        RLSocketSetSocketFlags(deep.socket, 0);
+        source = RLSocketCreateRunLoopSource(deep.socket, 0);
+    } else {
+        deep.file = RLFileDescriptorCreate(ends[0], false, deeper_in_file, NULL);
+        RLFileDescriptorEnableCallBacks(deep.file, kRLFileDescriptorReadCallBack);
+        source = RLFileDescriptorCreateRunLoopSource(deep.file, 0);
+    }
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 60, true);
+    ck_assert_int_eq(deep.deepest, deep.limit);
+}
+static void run_deep_on_thread(void *limit) {
+    RLThreadRef thread = RLThreadCreate(run_deep, limit, NULL);
+    RLThreadSetStackSize(thread, 256u << 20);
+    RLThreadStart(thread);
+    RLThreadJoin(thread);
+}
+
+RL_TEST(as_deep_as_can_be_counted, "S-NEST-1",
+        "8,191 callbacks of one socket and 65,535 of one descriptor object may be in each other; one more ends the process with a line") {
+    static const struct {
+        int limit;
+        const char *line;
+    } cases[] = {{8191, NULL}, {8192, "RLSocket: "}, {-65535, NULL}, {-65536, "RLFileDescriptor: "}};
+    for (int i = 0; i < 4; i++) {
+        int limit = cases[i].limit;
+        ChildResult result = run_child(run_deep_on_thread, &limit);
+        ck_assert(cases[i].line ? WIFSIGNALED(result.status) && WTERMSIG(result.status) == SIGABRT : result.status == 0);
+        if (cases[i].line) ck_assert_ptr_nonnull(strstr(result.output, cases[i].line));
+    }
 }

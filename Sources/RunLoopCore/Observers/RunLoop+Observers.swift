@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             mode.pointee.observers.insert(observer, Activity.at(index), in: mode)
         }
         let observed = mode.pointee.observedActivities.load(ordering: .relaxed)
-        mode.pointee.observedActivities.store(observed | observer.pointee.activities, ordering: .releasing)
+        mode.pointee.observedActivities.store(observed | observer.pointee.activities & Activity.allBits, ordering: .releasing)
     }
 
     /// Ends one membership. The caller drops as many references as this returns, without the lock.

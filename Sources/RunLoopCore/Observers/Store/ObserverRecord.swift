@@ -70,13 +70,14 @@ enum Activity: Int {
     /// What RunLoopKit's observers that post notifications are known by (`WaitState.next`): their activities and a bit that stands for none.
     static var ofPoster: UInt { 1 << 63 | Activity.beforeTimers.bit | Activity.beforeWaiting.bit | Activity.exit.bit }
 
+    static var allBits: UInt { 0b1110_0111 }
     /// The activities that a run reports in every pass.
     static var bitsOfPass: UInt { 0b0110_0110 }
 
     /// Whether an observer of these activities is on this activity's list.
     @inline(always)
     func isIn(_ activities: UInt) -> Bool {
-        if self == .none { return activities & 0b1110_0111 == 0 }
+        if self == .none { return activities & Activity.allBits == 0 }
         return activities & bit != 0
     }
 
