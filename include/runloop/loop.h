@@ -222,7 +222,7 @@ RL_EXPORT bool RLIsWaiting(RLRunLoopRef RL_NULLABLE rl);
  * For RunLoopKit, on the thread of the loop: what the run that has so many runs inside of it knows about the wait of its pass. 1: it is to come,
  * 2: the same, and so is no observer that posts notifications, 3: it is to come and ends at once, 4: it is over, 5: so is the run; 16 more while the
  * host of a foreign run has the thread. 0: there is no such run. A change other than 0 is stored first. The name lives as long as the loop. An observer
- * posts notifications if its activities are BeforeTimers, BeforeWaiting, Exit and bit 63, and its order is the last; it makes the change to 2 or 5
+ * posts notifications if its activities are BeforeTimers, BeforeWaiting, Exit and bit 63, and its order is the last but one; it makes the change to 2 or 5
  * when it has done so.
  */
 RL_EXPORT uint8_t RLRunGetWait_(RLRunLoopRef RL_NONNULL rl, RLIndex outer, uint8_t change, const char *RL_NONNULL *RL_NONNULL mode);

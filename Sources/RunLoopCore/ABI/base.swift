@@ -13,7 +13,9 @@ public func RLGetVersion() -> UnsafePointer<CChar> {
 @c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
     if process.pointee.manualClocks.load(ordering: .relaxed) != 0, let loop = RunLoop.ofThread, let clock = loop.manualClock {
-        return clock.date(ofInstant: loop.clockTime)
+        // What the thread does next comes after what it has seen, for other loops as well.
+        if !loop.isRunning { clock.endMoves() }
+        return clock.date { loop.clockTime }
     }
     return Double(Clock.wallNow()) / 1e9
 }

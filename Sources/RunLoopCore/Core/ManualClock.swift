@@ -114,18 +114,22 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             distance = again
         }
     }
-    /// What it shows, after `endMoves` if none may be ahead of that. Never a time from before another thread's calls and an offset from after them.
-    var date: Double {
+    /// What it shows, after `endMoves` if none may be ahead of that.
+    var date: Double { date { time } }
+
+    func date(ofInstant instant: Int64) -> Double { date { instant } }
+
+    /// The date of an instant. Never that of a time from before another thread's calls and an offset from after them.
+    @inline(never)
+    func date(_ instant: () -> Int64) -> Double {
         var offset = wallOffset
         while true {
-            let instant = time
+            let time = instant()
             let again = wallOffset
-            if again == offset { return ManualClock.date(ofWallInstant: instant + offset) }
+            if again == offset { return ManualClock.date(ofWallInstant: time + offset) }
             offset = again
         }
     }
-
-    func date(ofInstant instant: Int64) -> Double { ManualClock.date(ofWallInstant: instant + wallOffset) }
 
     func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest

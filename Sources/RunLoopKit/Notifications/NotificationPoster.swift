@@ -161,8 +161,9 @@ final class NotificationPoster {
         // The poster and its loop are one thread's, so what the observer sees is never another thread's.
         nonisolated(unsafe) weak let poster = self
         let index = observers.count
-        // After the other observers, so that what they enqueue is posted before the loop waits.
-        let observer = RunLoop.Observer(activities: [.beforeTimers, .beforeWaiting, .exit, Self.mark], order: .max) { _, activity in
+        // After the other observers, so that what they enqueue is posted before the loop waits, but before those that send off what was done until
+        // then, such as those of the adapters.
+        let observer = RunLoop.Observer(activities: [.beforeTimers, .beforeWaiting, .exit, Self.mark], order: .max - 1) { _, activity in
             if let poster, poster.turns == index {
                 poster.serve(activity)
                 poster.endIfUnused()

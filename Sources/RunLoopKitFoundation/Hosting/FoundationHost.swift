@@ -158,7 +158,7 @@ final class FoundationHost: @unchecked Sendable {
         let index = observers.count
         let made = RunLoop.Observer(
             // Before those of notification queues: what theirs enqueue in the pass that is made here is posted before the wait, and at the exit.
-            activities: [.entry, .beforeTimers, .beforeWaiting, .exit], order: .max - 1
+            activities: [.entry, .beforeTimers, .beforeWaiting, .exit], order: .max - 2
         ) { [weak self] _, stage in
             guard let self, self.mayGoOn(), index == self.callingOut else { return }
             self.stage(stage)

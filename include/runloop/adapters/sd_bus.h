@@ -7,7 +7,7 @@
  *
  * From then on the loop does what sd_bus_process and sd_bus_wait do: it reads and writes, hands
  * messages to their handlers, and keeps the limits of calls. Before each wait it asks sd-bus
- * what to wait for, by an observer that is the last of BeforeSources and BeforeWaiting.
+ * what to wait for, by an observer of the order LONG_MAX, after which nothing may be asked of the bus.
  * sd-bus reports a bus that vanishes, or sends what is no message: open calls are answered by an
  * error; then lost is called. From one that sends without end a pass takes at most two messages.
  * A handler of a message may run the loop; in that run the bus dispatches no other.

@@ -7,7 +7,8 @@
  * From then on requests are sent before the loop waits, and events of the display's default queue
  * are dispatched as they come. While the loop waits it is prepared to read (wl_display_prepare_read),
  * so that other threads may read the display too, with queues of their own. In between a callback
- * may do anything with the display, including a round trip. In a foreign run (foreign.h) the host's
+ * may do anything with the display, including a round trip; but not an observer of BeforeWaiting
+ * of the order LONG_MAX, nor one of AfterWaiting of LONG_MIN, which are the adapter's own. In a foreign run (foreign.h) the host's
  * code is called during the wait: it calls RLWaylandWakeUp before it uses the display.
  * If the compositor vanishes, or after a protocol error, lost is called once. If it reads nothing,
  * requests stay in libwayland's buffer until it does.

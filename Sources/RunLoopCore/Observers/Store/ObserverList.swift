@@ -72,11 +72,11 @@ extension UnsafeMutablePointer where Pointee == ObserverList {
 
     var isEmpty: Bool { pointee.count == 0 }
 
-    /// Whether one that posts notifications is among those of the last order, of a list that is sorted.
+    /// Whether one that posts notifications, whose order is the last but one, is among those of a list that is sorted.
     @inline(always)
     func hasPoster(_ count: Int) -> Bool {
         var index = count - 1
-        while index >= 0, let observer = members[index], observer.pointee.order == .max {
+        while index >= 0, let observer = members[index], observer.pointee.order >= .max - 1 {
             if observer.pointee.activities == Activity.ofPoster { return true }
             index -= 1
         }

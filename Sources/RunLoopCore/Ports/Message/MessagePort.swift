@@ -76,8 +76,13 @@ extension MessagePort: Object {
             port.header.pointee.references.store(1, ordering: .relaxed)
             return port.finishInvalidation()
         }
+        if port.pointee.state.load(ordering: .relaxed) & MessagePortState.keepsContext != 0 {
+            // The same, in a child of `fork`, for the function that releases the context.
+            port.header.pointee.references.store(1, ordering: .relaxed)
+            port.releaseLostContext()
+            return port.release()
+        }
         MessagePortTable.remove(port)
-        port.releaseLostContext()
         port.header.markFreed()
         port.forgetSource()
         port.freeIdleWaiter()
