@@ -37,6 +37,9 @@ static bool is_called(const struct sigaction *action) {
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
+/* Which layer an action is, -1 for none. */
+__attribute__((noinline)) static int layer_of(const struct sigaction *action);
+
 /* The library counts the threads in its function, and waits for them to leave before it frees memory. So nothing may interrupt
  * that function: a handler of the program's that did might leave by siglongjmp(3), or fork. Blocks all signals, including those
  * of the C library by which threads are cancelled. */
@@ -48,12 +51,25 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
+/* A layer that was covered when the library gave the signal back may have been restored since, by code such as system(3), with nothing below it: then
+ * the signal does what it does without a handler. The library, if it takes the signal now, looks for the layer once more. */
+static void let_go(int layer, int signal) {
+    struct sigaction now;
+    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, &default_action.action, &now) != 0) return;
+    if (layer_of(&now) != layer || layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) sigaction(signal, &now, NULL);
+    /* Blocked until the handler returns. */
+    raise(signal);
+}
+
 __attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
     int saved = errno;
     if (layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) tell_library(signal);
     errno = saved;
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
-    if (!is_called(&below->action)) return;
+    if (!is_called(&below->action)) {
+        if (below->action.sa_handler == SIG_DFL && layer != __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) let_go(layer, signal);
+        return;
+    }
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
@@ -78,7 +94,6 @@ static void (*const layers[SIGNAL_LAYERS])(int, siginfo_t *, void *) = {
     on_signal_0, on_signal_1, on_signal_2, on_signal_3, on_signal_4, on_signal_5, on_signal_6, on_signal_7,
 };
 
-/* Which layer an action is, -1 for none. */
 static int layer_of(const struct sigaction *action) {
     if (!(action->sa_flags & SA_SIGINFO)) return -1;
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
@@ -161,8 +176,12 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
-        /* It was covered, but is not any more. */
-        if (is_first && layer_of(&found) >= 0) return 0;
+        if (is_first && layer_of(&found) >= 0) {
+            /* It was covered, but is not any more; unless it is letting go, which it does not once it has seen that it is the newest. */
+            if (sigaction(signal, NULL, &replaced) == 0 && layer_of(&replaced) == layer) return 0;
+            found = replaced;
+            continue;
+        }
         make_layer(layer, &actions_below[layer][signal]->action, signal, &ours);
         if (sigaction(signal, &ours, &replaced) != 0) return -1;
         if (is_first ? is_same_action(&replaced, &found) : layer_of(&replaced) >= 0) return 0;

@@ -15,7 +15,7 @@ public func RLAbsoluteTimeGetCurrent() -> Double {
     if process.pointee.manualClocks.load(ordering: .relaxed) != 0, let loop = RunLoop.ofThread, let clock = loop.manualClock {
         // What the thread does next comes after what it has seen, for other loops as well.
         if !loop.isRunning { clock.endMoves() }
-        return clock.date { loop.clockTime }
+        return clock.date(of: loop)
     }
     return Double(Clock.wallNow()) / 1e9
 }

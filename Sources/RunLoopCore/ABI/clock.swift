@@ -24,7 +24,7 @@ public func RLClockAdvanceToNext(_ clock: OpaquePointer?) -> Bool {
 public func RLClockGetTime(_ clock: OpaquePointer?) -> Double {
     guard let clock = manualClock(clock, "RLClockGetTime") else { return Double(Clock.wallNow()) / 1e9 }
     clock.endMoves()
-    return clock.date
+    return clock.date(of: nil)
 }
 
 @c @implementation

@@ -58,7 +58,7 @@ extension ManualClock: Object {
     static var kind: Kind {
         Kind(
             name: "RLClock", destroy: { $0.cast(to: ManualClock.self).header.markFreed(); CRunLoopLinux.free($0) },
-            describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date) })
+            describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date(of: nil)) })
     }
 
     /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.
@@ -114,22 +114,20 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             distance = again
         }
     }
-    /// What it shows, after `endMoves` if none may be ahead of that.
-    var date: Double { date { time } }
-
-    func date(ofInstant instant: Int64) -> Double { date { instant } }
-
-    /// The date of an instant. Never that of a time from before another thread's calls and an offset from after them.
+    /// The date of a loop's own time, or of what the clock shows, after `endMoves` if none may be ahead of that. Never that of a time from before another
+    /// thread's calls and an offset from after them.
     @inline(never)
-    func date(_ instant: () -> Int64) -> Double {
+    func date(of loop: RunLoopPointer?) -> Double {
         var offset = wallOffset
         while true {
-            let time = instant()
+            let instant = loop?.clockTime ?? time
             let again = wallOffset
-            if again == offset { return ManualClock.date(ofWallInstant: time + offset) }
+            if again == offset { return ManualClock.date(ofWallInstant: instant + offset) }
             offset = again
         }
     }
+
+    func date(ofInstant instant: Int64) -> Double { ManualClock.date(ofWallInstant: instant + wallOffset) }
 
     func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest

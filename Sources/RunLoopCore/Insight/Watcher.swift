@@ -207,7 +207,7 @@ private struct SlowCallout {
         // The innermost run is that of the callback. Modes stay as long as their loop.
         mode = loop.pointee.currentMode.load(ordering: .acquiring)
         time = now - call.began
-        since = (loop.manualClock?.date ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
+        since = (loop.manualClock?.date(of: nil) ?? Double(Clock.wallNow()) / 1e9) - Double(time) / 1e9
         count = call.told
         let thread = loop.pointee.thread.load(ordering: .relaxed)
         stack = call.stack

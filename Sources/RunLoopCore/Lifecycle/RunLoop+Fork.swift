@@ -85,7 +85,15 @@ enum Fork {
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
         // Another thread may have set the clock and not come to the timers.
-        if let loop = RunLoop.ofThread { loop.followClocks(loop.manualClock) }
+        if let loop = RunLoop.ofThread {
+            loop.followClocks(loop.manualClock)
+            // Or have moved its clock, and not come to it.
+            if let clock = loop.manualClock {
+                loop.lock()
+                loop.followLocked(clock)
+                loop.unlock()
+            }
+        }
         LoopWaiters.tellInChild()
     }
 }

@@ -31,6 +31,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func advanceToNext() -> Bool {
         let call = begin()
         defer { end(call) }
+        var hasRun = false
         while true {
             if waitForOthers(call) {
                 go(to: time, call)
@@ -48,7 +49,13 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             }
             // Or another thread has woken one since: what it has taken out of its mode is not found there.
             if !allSleep { continue }
-            if next > ManualClock.latest { return false }
+            if next > ManualClock.latest {
+                // What is due in the thread's loop may lead to one.
+                guard !hasRun, let own = ownLoop, !own.isRunning else { return false }
+                hasRun = true
+                go(to: time, call)
+                continue
+            }
             go(to: next, call)
             return true
         }
