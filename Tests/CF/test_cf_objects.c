@@ -446,6 +446,44 @@ static void count_let_go(CFAllocatorRef allocator, const void *value) {
     let_go++;
 }
 
+/* Values whose release uses the collection that ends. */
+static CFTypeRef ending;
+static int uses_of_ending;
+static void use_ending(CFAllocatorRef allocator, const void *value) {
+    (void)allocator, (void)value;
+    uses_of_ending++;
+    CFRelease(CFRetain(ending));
+    ck_assert_int_eq(CFGetRetainCount(ending), 0);
+    CFArrayRef array = CFArrayCreate(NULL, &ending, 1, &kCFTypeArrayCallBacks);
+    ck_assert_int_eq(CFGetRetainCount(ending), 1);
+    CFRelease(array);
+}
+static void use_ending_data(void *bytes, void *info) {
+    use_ending(NULL, info);
+    free(bytes);
+}
+
+RL_TEST(a_collection_that_ends_may_be_used, "S-CF-11", "Functions that the last release of a collection or of data calls may retain and release it, and it ends once") {
+    const void *values[] = {"a", "b", "c"};
+    CFArrayCallBacks of_array = {0, NULL, use_ending, NULL, NULL};
+    CFSetCallBacks of_set = {0, NULL, use_ending, NULL, NULL, NULL};
+    CFDictionaryKeyCallBacks of_key = {0, NULL, use_ending, NULL, NULL, NULL};
+    CFDictionaryValueCallBacks of_value = {0, NULL, use_ending, NULL, NULL};
+    CFAllocatorContext context = {.deallocate = use_ending_data};
+    CFAllocatorRef allocator = CFAllocatorCreate(NULL, &context);
+    for (int i = 0; i < 5; i++) {
+        uses_of_ending = 0;
+        ending = i == 0   ? (CFTypeRef)CFArrayCreate(NULL, values, 3, &of_array)
+                 : i == 1 ? (CFTypeRef)CFSetCreate(NULL, values, 3, &of_set)
+                 : i == 2 ? (CFTypeRef)CFDictionaryCreate(NULL, values, values, 3, &of_key, NULL)
+                 : i == 3 ? (CFTypeRef)CFDictionaryCreate(NULL, values, values, 3, NULL, &of_value)
+                          : (CFTypeRef)CFDataCreateWithBytesNoCopy(NULL, malloc(100), 100, allocator);
+        CFRelease(ending);
+        ck_assert_int_eq(uses_of_ending, i == 4 ? 1 : 3);
+    }
+    CFRelease(allocator);
+}
+
 RL_TEST(a_key_that_its_own_retain_adds, "S-CF-11", "A retain function that adds the value that is being added leaves it in the set once") {
     CFSetCallBacks callbacks = {0, add_it_too, count_let_go, NULL, NULL, NULL};
     changed_set = CFSetCreateMutable(NULL, 0, &callbacks);

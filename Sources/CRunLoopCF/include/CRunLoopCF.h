@@ -81,7 +81,10 @@ static inline void rlcf_retain(RLCFHeader *header) { __atomic_fetch_add(&header-
 static inline bool rlcf_release(RLCFHeader *header) {
     return __atomic_sub_fetch(&header->references, 1, __ATOMIC_ACQ_REL) == 0;
 }
-static inline long rlcf_references(RLCFHeader *header) { return __atomic_load_n(&header->references, __ATOMIC_RELAXED); }
+enum { RLCF_ENDING = 1L << 40 };
+static inline long rlcf_references(RLCFHeader *header) { return __atomic_load_n(&header->references, __ATOMIC_RELAXED) & (RLCF_ENDING - 1); }
+/* The last reference is gone, and what the object holds is given back, by functions of the client's that may retain and release it. */
+static inline void rlcf_end(RLCFHeader *header) { __atomic_store_n(&header->references, RLCF_ENDING, __ATOMIC_RELAXED); }
 
 /* Writes "function: message" to standard error and aborts. */
 _Noreturn void rlcf_trap(const char *function, const char *message);

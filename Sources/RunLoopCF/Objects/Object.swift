@@ -73,6 +73,7 @@ func mutableRecord<R: Record>(_ handle: OpaquePointer?, _ type: R.Type, _ functi
 }
 
 private func destroy<R: Record>(_ record: UnsafeMutablePointer<R>) {
+    rlcf_end(record.header)
     R.tearDown(record)
     let allocator = record.allocator
     record.header.pointee.type = 0
