@@ -547,6 +547,24 @@ RL_TEST(moved_while_no_run_is_under_way, "S-RUN-18 S-CLK-14", "A loop that did n
     RLRelease(clock_of_loop);
 }
 
+static void ask_for_a_delay(void *info) { RLPerformAfterDelay(kRLDefaultMode, 1, NULL, note_delayed, info, NULL); }
+
+RL_TEST(what_is_due_where_there_is_no_instant, "S-CLK-8", "RLClockAdvanceToNext does what is due in the thread's loop also where no instant follows, and goes to one that this leads to") {
+    use_clock();
+    static Probe source = {.name = "source"};
+    double performed = 0;
+    RLSourceSignal(add_source(&source, kRLDefaultMode));
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    expect_trace("source");
+    ck_assert(is(passed(), 0));
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, ask_for_a_delay, &performed, NULL);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(performed, 1));
+    ck_assert(!RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(passed(), 1));
+    RLRelease(clock_of_loop);
+}
+
 static RLTimerRef timer_of_first;
 static void move_the_other_clock(void *info) {
     RLClockAdvance(info, 10);

@@ -218,3 +218,36 @@ RL_TEST(an_invalidation_that_ends_a_timer_may_use_it, "S-REF-6 S-TMR-42",
     RLTimerInvalidate(kept);
     expect_run(kRLDefaultMode, 0, false, Finished);
 }
+
+static RLMessagePortRef kept_port;
+static int releases_of_port;
+static void keep_port(const void *info) {
+    (void)info;
+    releases_of_port++;
+    RLRetain(kept_port);
+}
+static RLDataRef no_reply(RLMessagePortRef port, int32_t id, RLDataRef data, void *info) {
+    (void)port, (void)id, (void)data, (void)info;
+    return NULL;
+}
+static void release_port(void *info) {
+    (void)info;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(RLGetRetainCount(kept_port), 1);
+        if (i == 0) RLRelease(kept_port);
+        ck_assert_int_eq(releases_of_port, 1);
+    }
+    ck_assert(!RLMessagePortIsValid(kept_port));
+    RLRelease(kept_port);
+}
+
+RL_TEST(a_port_that_the_release_of_its_context_keeps, "S-REF-6 S-MSG-53",
+        "A message port lives on with a reference that its context's release has taken, in a child of fork too") {
+    char name[64];
+    snprintf(name, sizeof name, "rl.test.kept.%d", getpid());
+    RLMessagePortContext context = {.release = keep_port};
+    kept_port = RLMessagePortCreateLocal(name, no_reply, &context, NULL);
+    ck_assert_int_eq(run_child(release_port, NULL).status, 0);
+    ck_assert_int_eq(releases_of_port, 0);
+    release_port(NULL);
+}

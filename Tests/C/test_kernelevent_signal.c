@@ -383,3 +383,35 @@ RL_TEST(flags_for_children_hold, "S-KEV-3",
     }
     signal(SIGCHLD, SIG_DFL);
 }
+
+static void end_a_source_while_it_is_covered(void *info) {
+    int total = 0;
+    bool is_taken_again = *(bool *)info;
+    RLSourceRef source = make(SIGUSR1, &total);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    /* As system(3) does, and code that reads a line. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, saved;
+    sigaction(SIGUSR1, &ignore, &saved);
+    RLSourceInvalidate(source);
+    sigaction(SIGUSR1, &saved, NULL);
+    if (is_taken_again) {
+        RLSourceRef next = make(SIGUSR1, &total);
+        RLAddSource(RLGetCurrent(), next, kRLDefaultMode);
+        raise(SIGUSR1);
+        RLRunInMode(kRLDefaultMode, 60, true);
+        if (total != 1) _exit(1);
+        RLSourceInvalidate(next);
+    }
+    raise(SIGUSR1);
+    _exit(2);
+}
+
+RL_TEST(a_handler_that_is_restored_lets_go, "S-KEV-3",
+        "A handler of the library's that was covered when the last source ended, and restored since, leaves the signal its default action") {
+    for (int i = 0; i < 2; i++) {
+        bool is_taken_again = i == 1;
+        int status = run_child(end_a_source_while_it_is_covered, &is_taken_again).status;
+        ck_assert(WIFSIGNALED(status));
+        ck_assert_int_eq(WTERMSIG(status), SIGUSR1);
+    }
+}
