@@ -311,6 +311,31 @@ static void detach(Transfer *transfer) {
     RLCurlDetach(place);
 }
 
+/* A file each, whose transfers end in one call of libcurl. */
+static void wait_for_all(Transfer *transfer) {
+    (void)transfer;
+    while (ends < 4) ck_assert_int_ne(RLRunInMode(kRLDefaultMode, 60, true), kRLRunTimedOut);
+}
+
+RL_TEST(done_in_done_runs_the_loop, "S-ADP-8", "Of transfers that are over at once each done may run the loop until all are, inside the one before") {
+    static Transfer transfers[4];
+    begin();
+    when_done = wait_for_all;
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    for (int i = 0; i < 4; i++) {
+        make(&transfers[i], "", 0);
+        curl_easy_setopt(transfers[i].easy, CURLOPT_URL, "file:///proc/self/stat");
+        ck_assert_int_eq(curl_multi_add_handle(multi, transfers[i].easy), CURLM_OK);
+    }
+    run_until(&ends, 4);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(transfers[i].ends, 1);
+        curl_easy_cleanup(transfers[i].easy);
+    }
+    RLCurlDetach(place);
+    curl_multi_cleanup(multi);
+}
+
 RL_TEST(done_detaches, "S-ADP-7", "done detaches the multi handle: nothing of it is in the loop, nothing more is told") {
     static Transfer transfers[20];
     begin();

@@ -67,8 +67,9 @@ static inline void RLCurlWork_(RLCurlRef self, RLAdapterFile_ *file, curl_socket
         CURL *easy = message->easy_handle;
         CURLcode result = message->data.result;
         curl_multi_remove_handle(self->multi, easy);
-        /* Nothing else tells a run that the program makes there of the other transfers that are over. */
-        if (left > 0 && self->reporting == 0) RLAdapterArm_(&self->adapter, 0), isArmed = true;
+        /* Nothing else tells a run that the program makes there of the other transfers that are over; but with polls of many they would be as deep
+           in each other as there are. */
+        if (left > 0 && self->reporting < 100) RLAdapterArm_(&self->adapter, 0), isArmed = true;
         self->reporting++;
         if (self->done) self->done(easy, result, self->info);
         self->reporting--;

@@ -109,7 +109,7 @@ static inline PGnotify *RLPostgresNotification_(RLPostgresRef self) {
 static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
     PGnotify *notification;
     PGresult *result;
-    bool copied = false, isOutermost = self->telling++ == 0;
+    bool copied = false, isOutermost = self->telling == 0, arms = self->telling++ < 100;
     while (RLPostgresNext_(self, isOver, &result)) {
         ExecStatusType status = PQresultStatus(result);
         bool copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
@@ -122,12 +122,12 @@ static inline void RLPostgresTell_(RLPostgresRef self, bool isOver) {
         }
         copied = copies, self->isIdle = !result;
         /* libpq says of a COPY again and again that it is under way; and runs in runs would be as deep as there are results. */
-        if (isOutermost && !copies) RLAdapterArm_(&self->adapter, 0);
+        if (arms && !copies) RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.result) self->callbacks.result(self->connection, result, self->info);
         else PQclear(result);
     }
     while ((notification = RLPostgresNotification_(self)) != NULL) {
-        if (isOutermost) RLAdapterArm_(&self->adapter, 0);
+        if (arms) RLAdapterArm_(&self->adapter, 0);
         if (self->callbacks.notified && !self->adapter.isEnded) self->callbacks.notified(self->connection, notification, self->info);
         PQfreemem(notification);
     }
