@@ -30,6 +30,8 @@ public func RLClockGetTime(_ clock: OpaquePointer?) -> Double {
 @c @implementation
 public func RLClockSetWallTime(_ clock: OpaquePointer?, _ date: Double) {
     guard let clock = manualClock(clock, "RLClockSetWallTime"), !date.isNaN else { return }
+    // The date is that of the time which the caller has seen.
+    clock.endMoves()
     clock.setWallTime(date)
     clock.followClocks()
 }
