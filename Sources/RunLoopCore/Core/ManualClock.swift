@@ -129,6 +129,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     func date(ofInstant instant: Int64) -> Double { ManualClock.date(ofWallInstant: instant + wallOffset) }
 
+    @inline(never)
     func microseconds(_ date: Double) -> Int64 {
         (Swift.min(Swift.max(date, -Clock.latestDate), Clock.latestDate) * 1e6).nearest
     }

@@ -181,6 +181,8 @@ extension KernelEvent {
     /// here, where its locks may be held for ever: a loop drops the references later and logs.
     private static func endLostInChild() {
         KernelEvents.shared.pointee.all.forEach { record in
+            // Another thread made it invalid, and did not come to that.
+            if let source = record.pointee.source, !source.isValid { return record.closeKernelObjects() }
             if record.pointee.filter.pointee.watched != nil && record.pointee.descriptor < 0 { record.lose() }
         }
         Notifier.shared.forEachSource {
@@ -271,6 +273,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         delist()
     }
 
+    @inline(never)
     fileprivate func closeKernelObjects() {
         pointee.filter.pointee.close?.call(self)
         guard let kind = pointee.filter.pointee.watched?.kind else { return }
