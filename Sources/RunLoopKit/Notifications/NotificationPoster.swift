@@ -154,7 +154,7 @@ final class NotificationPoster {
     private func endIfUnused() {
         guard use == nil, turns == 0, let loop, !RunsOfLoop(loop).areNested else { return }
         detach()
-        Self.posters.known?.poster = nil
+        if let place = Self.posters.known, place.poster === self { place.poster = nil }
     }
 
     private func addObserver() {
