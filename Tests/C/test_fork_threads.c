@@ -528,3 +528,51 @@ RL_TEST(forks_while_threads_make_and_end_ports, "S-FORK-2 S-PORT-8",
     for (int i = 0; i < 2; i++) thread_join(threads[i]);
     for (int i = 0; i < 200; i++) RLRelease(kept[i]);
 }
+
+/* A one-shot source whose report goes on in another thread. */
+static struct {
+    RLSourceRef source;
+    Gate reports, goes_on;
+    int calls;
+} once_only;
+
+static void report_once(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event, (void)info;
+    once_only.calls++;
+    gate_open(&once_only.reports);
+    gate_wait(&once_only.goes_on);
+}
+static void run_once_only(LoopThread *self) {
+    RLKernelEvent event = {1, kRLKernelFilterUser, kRLKernelEventOneShot, 0, 0, NULL};
+    RLKernelEventContext context = {0};
+    once_only.source = RLKernelEventSourceCreate(&event, report_once, &context);
+    RLAddSource(self->loop, once_only.source, kRLDefaultMode);
+    gate_open(&self->ready);
+    RLKernelEventSourceTrigger(once_only.source, kRLNoteTrigger, 0);
+    RLRunInMode(kRLDefaultMode, 60, true);
+}
+static void expect_it_to_be_over(void *info) {
+    (void)info;
+    ck_assert(!RLSourceIsValid(once_only.source));
+    RLAddSource(RLGetCurrent(), once_only.source, "once");
+    RLKernelEventSourceTrigger(once_only.source, kRLNoteTrigger, 0);
+    expect_run("once", 60, true, Finished);
+    ck_assert_int_eq(once_only.calls, 1);
+    RLSourceInvalidate(once_only.source);
+    RLRelease(once_only.source);
+}
+
+RL_TEST(fork_in_the_report_of_a_one_shot_source, "S-KEV-8 S-FORK-3",
+        "A one-shot source that another thread was calling at the fork is invalid in the child, and logs nothing") {
+    LoopThread other;
+    loop_thread_start(&other, run_once_only, NULL);
+    gate_wait(&once_only.reports);
+    ChildResult result = run_child(expect_it_to_be_over, NULL);
+    ck_assert_int_eq(result.status, 0);
+    ck_assert_str_eq(result.output, "");
+    ck_assert(RLSourceIsValid(once_only.source));
+    gate_open(&once_only.goes_on);
+    thread_join(other.thread);
+    ck_assert(!RLSourceIsValid(once_only.source));
+    RLRelease(once_only.source);
+}

@@ -260,7 +260,7 @@ private final class CallingError: Error {
         await thread.finish()
     }
 
-    @Test("Waiting requests, calls and sequences cost the same beside many: S-MSG-49", .timeLimit(.minutes(3)))
+    @Test("Waiting requests, calls and sequences cost the same beside many: S-MSG-49", .timeLimit(.minutes(10)))
     func growth() async throws {
         let server = MessagePort()
         let name = "growth.\(getpid())"

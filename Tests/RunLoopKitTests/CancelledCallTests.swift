@@ -3,7 +3,7 @@
 import Testing
 
 /// What an executor keeps of closures whose tasks were cancelled.
-@Suite(.timeLimit(.minutes(2))) struct CancelledCallTests {
+@Suite(.timeLimit(.minutes(10))) struct CancelledCallTests {
     /// Waits for a closure that a task of its own sends to the loop.
     private static func call(_ loop: RunLoop) -> Task<Void, any Error> { Task { try await loop.call {} } }
 

@@ -81,7 +81,7 @@ private func streamAndPeer(on loop: RunLoop) -> (stream: RunLoop.ByteStream, pee
     return (RunLoop.ByteStream(takingOver: ends[0], on: loop), ends[1])
 }
 
-@Suite(.timeLimit(.minutes(2))) struct ConnectionTests {
+@Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
     @Test("Connections come as a sequence, each with its descriptor and its peer, and none that is not asked for is taken")
     func connections() async throws {
         let thread = RunLoopThread()

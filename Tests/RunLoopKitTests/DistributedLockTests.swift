@@ -29,7 +29,7 @@ private final class LockFile: Sendable {
 }
 
 /// Locks that are files.
-@Suite(.timeLimit(.minutes(2))) struct DistributedLockTests {
+@Suite(.timeLimit(.minutes(10))) struct DistributedLockTests {
     @Test("One object holds the lock of a path; the file is there meanwhile: S-DLOCK-1 S-DLOCK-2 S-DLOCK-6 S-DLOCK-7")
     func exclusive() throws {
         let file = LockFile()
@@ -100,7 +100,7 @@ private final class LockFile: Sendable {
 }
 
 /// Locks that are awaited.
-@Suite(.timeLimit(.minutes(2))) struct AwaitedDistributedLockTests {
+@Suite(.timeLimit(.minutes(10))) struct AwaitedDistributedLockTests {
     @Test("Tasks with one object and with several have the lock one at a time, and each gets it: S-NSLK-8 S-DLOCK-2")
     func exclusive() async throws {
         let file = LockFile()

@@ -62,7 +62,7 @@ private actor SentOn {
 }
 
 /// What the executor does when closures end threads, cancel sources at the end, or run the loop themselves.
-@Suite(.timeLimit(.minutes(2))) struct ExecutorEndTests {
+@Suite(.timeLimit(.minutes(10))) struct ExecutorEndTests {
     @Test("assumeIsolated holds in the cancel closures of all sources at the end of the thread, whatever their modes: S-LOOP-7")
     func cancelAtEnd() async {
         let thread = RunLoopThread()

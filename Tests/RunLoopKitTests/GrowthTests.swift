@@ -25,7 +25,7 @@ private struct Incomparable: Sendable {}
 extension Selector<Target> { fileprivate static let work = Selector("work") { _, _ in } }
 
 /// What costs more the more there is of it, and no more than that.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct GrowthTests {
+@Suite(.timeLimit(.minutes(10)), .serialized) struct GrowthTests {
     @Test("Ports become invalid in a time that does not depend on how many there are: S-NSP-10")
     func ports() {
         let growth = growth(to: 8000) { count in
@@ -244,7 +244,7 @@ extension GrowthTests {
 }
 
 /// Where a library that makes objects for C's could keep what nobody wants any more.
-@Suite(.timeLimit(.minutes(1))) struct PortLeakTests {
+@Suite(.timeLimit(.minutes(10))) struct PortLeakTests {
     private final class RawDelegate: MachPortDelegate {
         func handleMachMessage(_ message: MachMessage) {}
     }

@@ -8,7 +8,7 @@ import Glibc
 #endif
 
 /// Locks that are values.
-@Suite(.timeLimit(.minutes(2))) struct GuardedTests {
+@Suite(.timeLimit(.minutes(10))) struct GuardedTests {
     /// Values that lie in an object.
     private final class Shared: Sendable {
         let counter = Guarded(0)

@@ -54,7 +54,7 @@ private func runsJobs(_ loop: RunLoop) -> Bool {
 }
 
 /// What a task of the program's own executor does while a thread of the library's resumes it.
-@Suite(.timeLimit(.minutes(2))) struct InlineExecutorTests {
+@Suite(.timeLimit(.minutes(10))) struct InlineExecutorTests {
     @Test("A job that runs where its task is resumed may wait for another loop's jobs: S-THR-10")
     func jobWaitsForOtherLoop() {
         let (caller, other) = (LoopThread(), LoopThread())

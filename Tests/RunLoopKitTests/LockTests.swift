@@ -14,7 +14,7 @@ final class Unguarded: @unchecked Sendable {
 }
 
 /// The locks with Foundation's names.
-@Suite(.timeLimit(.minutes(2))) struct LockTests {
+@Suite(.timeLimit(.minutes(10))) struct LockTests {
     /// Two threads count with the lock.
     private func count(with lock: some Locking & Sendable) -> Int {
         let counter = Unguarded()
@@ -181,7 +181,7 @@ final class Unguarded: @unchecked Sendable {
 }
 
 /// What would block a thread with a loop.
-@Suite(.timeLimit(.minutes(2))) struct LoopingLockTests {
+@Suite(.timeLimit(.minutes(10))) struct LoopingLockTests {
     @Test("A wait in a mode serves timers and awaited closures until it is signalled: S-NSLK-4 S-SYNC-22")
     func waitInMode() {
         let seen = onNewThread {
@@ -276,7 +276,7 @@ private func endSoon() {
 }
 
 /// What would hang or go wrong is stopped in a debug build.
-@Suite(.timeLimit(.minutes(2))) struct LockMisuseTests {
+@Suite(.timeLimit(.minutes(10))) struct LockMisuseTests {
     @Test("Locking what the thread holds, without a limit, stops the program: S-NSLK-2 S-SYNC-7")
     func relock() async {
         await #expect(processExitsWith: .failure) {

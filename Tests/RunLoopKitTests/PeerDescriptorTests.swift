@@ -52,7 +52,7 @@ extension RunLoop.Socket.Address {
 }
 
 /// Local sockets whose peer sends descriptors that make their last close wait.
-@Suite(.timeLimit(.minutes(5))) struct PeerDescriptorTests {
+@Suite(.timeLimit(.minutes(10))) struct PeerDescriptorTests {
     /// The peers, which end each wait when they are closed.
     private final class Peers {
         var all: [CInt] = []
@@ -361,7 +361,7 @@ extension RunLoop.Socket.Address {
     /// A thread that closes what peers of other tests sent has all files of the process for a moment, so some rounds may find the address taken.
     @Test(
         "The address of a local port is free, and refuses messages, as soon as the port is invalid: S-NSP-8, S-NSP-23",
-        .timeLimit(.minutes(1)), arguments: [SocketCalls.stream, SocketCalls.datagram])
+        .timeLimit(.minutes(10)), arguments: [SocketCalls.stream, SocketCalls.datagram])
     func freedAddress(type: CInt) {
         let rounds = 200
         let late = onNewThread { () -> Int in

@@ -54,7 +54,7 @@ private func refuseReads() -> Bool {
 }
 
 /// What the kernel has no memory to read.
-@Suite(.timeLimit(.minutes(2))) struct RefusedReadTests {
+@Suite(.timeLimit(.minutes(10))) struct RefusedReadTests {
     @Test("What the kernel has no memory to read for a port stays queued, is tried again after a while, and comes: S-ARG-13", arguments: [false, true])
     func memory(isDatagram: Bool) throws {
         let path = "/tmp/runloopkit-\(getpid())-\(UInt32.random(in: .min ... .max))"

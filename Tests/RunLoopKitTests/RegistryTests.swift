@@ -9,7 +9,7 @@ import Glibc
 
 /// The tables that find the one object there is. Several threads make and drop the only references to the same objects, so that the
 /// last reference of one is often that which a table has just given.
-@Suite(.timeLimit(.minutes(1))) struct RegistryTests {
+@Suite(.timeLimit(.minutes(10))) struct RegistryTests {
     private func churn(_ body: @escaping @Sendable (Int) -> Void) {
         let threads = (0..<4).map { thread in TestThread { for round in 0..<50_000 { body(thread + round) } } }
         for thread in threads { thread.join() }

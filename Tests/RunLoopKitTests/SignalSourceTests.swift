@@ -7,7 +7,7 @@ import Glibc
 #endif
 
 /// Sequences of signals and sources of signals together. Each test uses a signal of its own.
-@Suite(.timeLimit(.minutes(1))) struct SignalSourceTests {
+@Suite(.timeLimit(.minutes(10))) struct SignalSourceTests {
     private func source(_ signal: CInt, _ thread: LoopThread, _ report: @escaping @Sendable () -> Void) throws -> RunLoop.Source {
         let source = try RunLoop.Source(onSignal: signal) { _, _ in report() }
         thread.loop.add(source, forMode: .common)

@@ -64,7 +64,7 @@ private final class Peer {
 }
 
 /// What a listening port keeps of messages that have begun.
-@Suite(.timeLimit(.minutes(2))) struct SocketRoomTests {
+@Suite(.timeLimit(.minutes(10))) struct SocketRoomTests {
     private static let mebibyte = 1 << 20
 
     /// A port with a small bound, whose connections keep little in the system.

@@ -3,7 +3,7 @@ import RunLoopKit
 import Testing
 
 /// Tasks that sleep by a clock which loops get, give back and take along when their threads end.
-@Suite("Sleeps by a test clock", .timeLimit(.minutes(1)))
+@Suite("Sleeps by a test clock", .timeLimit(.minutes(10)))
 struct TestClockSleepTests {
     @Test("A task that slept before any loop had the clock wakes at its instant: S-CLK-9, S-CLK-13")
     func loopComesLater() async throws {

@@ -8,7 +8,7 @@ import Glibc
 #endif
 
 /// Members of one object that meet on several threads.
-@Suite(.timeLimit(.minutes(2))) struct ThreadClassRaceTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadClassRaceTests {
     @Test("What others set, ask and cancel meets the start and the end of the thread at any instruction: S-NSTH-1 S-NSTH-2 S-NSTH-6 S-NSTH-7")
     func othersMeetTheThread() {
         for round in 0..<200 {
@@ -117,7 +117,7 @@ import Glibc
 private let shared = Thread {}
 
 /// What a thread that the class did not start asks for in the rounds of its destructors, the last one too.
-@Suite(.timeLimit(.minutes(2))) struct ThreadDestructorTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadDestructorTests {
     /// Asks in every round that there is; its objects stay.
     private final class Asker: Sendable {
         static let key: pthread_key_t = {

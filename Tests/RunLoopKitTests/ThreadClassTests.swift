@@ -18,7 +18,7 @@ private func wait(for thread: Thread) {
 }
 
 /// Threads with Foundation's shape.
-@Suite(.timeLimit(.minutes(2))) struct ThreadClassTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadClassTests {
     @Test("A thread is new, executes from start to the end of its closure, and is finished: S-NSTH-1")
     func phases() {
         let mayEnd = Promise<Void>()

@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// What a thread that is told to stop performs before it ends, whatever is on its stack then.
-@Suite(.timeLimit(.minutes(1))) struct ThreadStopTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadStopTests {
     /// A thread in a closure of its loop, in the middle of a pass, which goes on when the gate opens.
     private func threadInAPass() throws -> (RunLoopThread, gate: Promise<Void>) {
         let thread = RunLoopThread()

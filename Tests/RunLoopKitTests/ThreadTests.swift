@@ -135,7 +135,7 @@ import Glibc
         #expect(trace.all == ["request 0", "request 1", "request 2"])
     }
 
-    @Test("A stop ends the runs in ordered closures too that were queued before it: S-NEST-8", .timeLimit(.minutes(1)))
+    @Test("A stop ends the runs in ordered closures too that were queued before it: S-NEST-8", .timeLimit(.minutes(10)))
     func stopOfOrderedRuns() throws {
         let (thread, gate) = try threadInAPass { $0.perform($1) }
         let trace = Trace()
@@ -148,7 +148,7 @@ import Glibc
         #expect(trace.all == ["0: 2", "1: 2", "2: 2"])
     }
 
-    @Test("A stop ends the runs in closures that were queued before it, however many they are: S-NEST-8", .timeLimit(.minutes(1)))
+    @Test("A stop ends the runs in closures that were queued before it, however many they are: S-NEST-8", .timeLimit(.minutes(10)))
     func stopOfManyRuns() throws {
         let (thread, gate) = try threadInAPass { $0.perform($1) }
         let trace = Trace()
@@ -236,7 +236,7 @@ import Glibc
         thread.join()
     }
 
-    @Test("A thread that is stopped while it waits for a lock, and then runs its loop inside that wait, ends after it", .timeLimit(.minutes(1)))
+    @Test("A thread that is stopped while it waits for a lock, and then runs its loop inside that wait, ends after it", .timeLimit(.minutes(10)))
     func stoppedAroundARun() throws {
         let (thread, lock) = try threadThatWaits()
         let before = thread.loop.statistics.runs
@@ -254,7 +254,7 @@ import Glibc
         thread.join()
     }
 
-    @Test("run() and run(until:) in a body end when the thread is told to end, though sources are left: S-NSRL-7", .timeLimit(.minutes(1)))
+    @Test("run() and run(until:) in a body end when the thread is told to end, though sources are left: S-NSRL-7", .timeLimit(.minutes(10)))
     func stoppedInASeries() throws {
         for byDate in [false, true] {
             let thread = RunLoopThread { _ in
@@ -270,7 +270,7 @@ import Glibc
 
     @Test(
         "A body that begins run after run and does not ask whether the thread is to end sleeps between them, by the system's time: S-THREAD-4 S-CLK-3",
-        .timeLimit(.minutes(1)), arguments: [false, true])
+        .timeLimit(.minutes(10)), arguments: [false, true])
     func stoppedUnheard(byTestClock: Bool) throws {
         let clock = TestClock()
         let isOver = Atomic(false)
@@ -489,7 +489,7 @@ import Glibc
     }
 }
 
-@Suite(.timeLimit(.minutes(3))) struct ThreadRaceTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadRaceTests {
     @Test("Finish and stop that race with start come back: before it they do nothing, after it they end the thread: S-THREAD-4")
     func finishRacesStart() async throws {
         for round in 0..<300 {

@@ -183,7 +183,8 @@ extension KernelEvent {
         KernelEvents.shared.pointee.all.forEach { record in
             // Another thread made it invalid, and did not come to that.
             if let source = record.pointee.source, !source.isValid { return record.closeKernelObjects() }
-            if record.pointee.filter.pointee.watched != nil && record.pointee.descriptor < 0 { record.lose() }
+            // What a one-shot source had to report was reported in the parent, or is by this thread now.
+            if record.isSpent || (record.pointee.filter.pointee.watched != nil && record.pointee.descriptor < 0) { record.lose() }
         }
         Notifier.shared.forEachSource {
             guard $0.pointee.isLost else { return true }
@@ -209,8 +210,8 @@ extension KernelEvent {
         while let record = lost {
             lost = record.pointee.next
             record.pointee.next = nil
+            if !record.isSpent { isAny = true }
             record.pointee.source?.release()
-            isAny = true
         }
         if isAny { Log.write("RunLoop", ": some sources of files or timers lost their kernel objects: they are invalid") }
         return isAny
@@ -218,6 +219,7 @@ extension KernelEvent {
 }
 
 extension UnsafeMutablePointer where Pointee == KernelEvent {
+    var isSpent: Bool { pointee.state.load(ordering: .relaxed) & KernelEventState.spent != 0 }
     var isEnabled: Bool { pointee.state.load(ordering: .sequentiallyConsistent) & KernelEventState.disabled == 0 }
 
     func refuse() -> Bool {
