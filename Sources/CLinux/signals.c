@@ -53,9 +53,9 @@ static void tell_library(int signal) {
 
 /* A layer that was covered when the library gave the signal back may have been restored since, by code such as system(3), with nothing below it: then
  * the signal does what it does without a handler. The library, if it takes the signal now, looks for the layer once more. */
-static void let_go(int layer, int signal) {
+static void let_go(int layer, int signal, const struct sigaction *below) {
     struct sigaction now;
-    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, &default_action.action, &now) != 0) return;
+    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, below, &now) != 0) return;
     if (layer_of(&now) != layer || layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) sigaction(signal, &now, NULL);
     /* Blocked until the handler returns. */
     raise(signal);
@@ -67,7 +67,8 @@ __attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t
     errno = saved;
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
     if (!is_called(&below->action)) {
-        if (below->action.sa_handler == SIG_DFL && layer != __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) let_go(layer, signal);
+        if (below->action.sa_handler == SIG_DFL && layer != __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) let_go(layer, signal, &below->action);
+        errno = saved;
         return;
     }
     /* Of several deliveries only one calls a handler that is to be called once. */

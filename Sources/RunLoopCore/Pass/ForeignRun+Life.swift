@@ -115,7 +115,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     @inline(never)
     func renewTimer() {
         if pointee.timer >= 0 { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
-        // The number is not closed.
+        // The number is another file's, or nothing's: it is not closed.
         pointee.timer = ForeignRun.makeTimer(in: pointee.set)
     }
 

@@ -71,6 +71,7 @@ enum Activity: Int {
     static var ofPoster: UInt { 1 << 63 | Activity.beforeTimers.bit | Activity.beforeWaiting.bit | Activity.exit.bit }
 
     static var allBits: UInt { 0b1110_0111 }
+
     /// The activities that a run reports in every pass.
     static var bitsOfPass: UInt { 0b0110_0110 }
 
