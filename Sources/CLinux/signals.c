@@ -5,9 +5,9 @@
 
 #include "CLinux.h"
 
-/* The library's handler for a signal has layers. One that the program covered with a handler of its own cannot be removed, because
- * that handler may call it: what this layer itself calls must stay as it is. So the next time the library takes the signal it
- * installs another layer, over the program's handler. Only the newest layer notifies the library.
+/* The library's handler for a signal has layers, each over an action of the program's. One that the program covered with an action of its own cannot
+ * be removed, because a handler may call it, and cannot get another action below it, because code such as system(3) may restore it. So the next time
+ * the library takes the signal it installs another layer over the program's action. One layer notifies the library: that which the kernel calls.
  *
  * The caller holds a lock of its own when it takes or gives back a signal. Handlers run at the same time, in any thread, and the
  * program may call sigaction(2) at any time. */
@@ -22,12 +22,17 @@ struct program_action {
 static struct program_action *program_actions[65]; /* Guarded by the caller's lock. */
 static struct program_action default_action;       /* SIG_DFL */
 
-/* What the program had installed when a layer was. Written by the thread that takes or gives back, releasing, and, for a handler
- * that is to be called once, by the layer that calls it; read by the layer, acquiring. */
+/* What the program had installed when a layer was; NULL for a layer that was never used. Written by the thread that takes or gives back, releasing,
+ * and, for a handler that is to be called once, by the layer that calls it; read by the layer, acquiring. */
 static struct program_action *actions_below[SIGNAL_LAYERS][65];
-/* The newest layer; those below it are covered. After the newest one was covered permanently, the number of the next. Relaxed: a
- * layer that was newest a moment ago notifies the library of a signal of a moment ago. */
+/* The layer that the kernel calls, as far as is known: one that finds another number here asks the kernel. Relaxed, because no other memory goes with
+ * it. */
 static int newest_layer[65];
+/* The layer installed last, and a bit for each that the program may call or restore. Guarded by the caller's lock. */
+static int last_layer[65], kept_layers[65];
+/* Whether the library has the signal. Sequentially consistent: a layer that lets go looks at it after the change of the action, and a thread that takes
+ * the signal at the action after this change. */
+static bool is_taken[65];
 /* The same for all signals. Written before a layer is installed, which orders it before the handler; relaxed, because a handler of
  * another signal may read it meanwhile. */
 static rl_signal_function signal_function;
@@ -51,26 +56,35 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
-/* A layer that was covered when the library gave the signal back may have been restored since, by code such as system(3), with nothing below it: then
- * the signal does what it does without a handler. The library, if it takes the signal now, looks for the layer once more. */
-static void let_go(int layer, int signal, const struct sigaction *below) {
+static bool is_installed(int layer, int signal) {
     struct sigaction now;
-    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, below, &now) != 0) return;
-    if (layer_of(&now) != layer || layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) sigaction(signal, &now, NULL);
+    return sigaction(signal, NULL, &now) == 0 && layer_of(&now) == layer;
+}
+
+/* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
+ * without a handler. Unless the library takes it now, or the program has installed something: that is what the signal then finds. */
+static void let_go(int signal, int layer, const struct sigaction *below) {
+    struct sigaction now;
+    if (sigaction(signal, below, &now) != 0) return;
+    if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
     /* Blocked until the handler returns. */
     raise(signal);
 }
 
-__attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t *info, void *context) {
+__attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer) {
     int saved = errno;
-    if (layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) tell_library(signal);
-    errno = saved;
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
-    if (!is_called(&below->action)) {
-        if (below->action.sa_handler == SIG_DFL && layer != __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED)) let_go(layer, signal, &below->action);
-        errno = saved;
-        return;
+    const bool lets_go = !is_called(&below->action) && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST);
+    bool tells = !lets_go && layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED);
+    if (!tells && is_installed(layer, signal)) {
+        /* The program has restored it. */
+        __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
+        if (lets_go) let_go(signal, layer, &below->action);
+        tells = !lets_go;
     }
+    if (tells) tell_library(signal);
+    errno = saved;
+    if (!is_called(&below->action)) return;
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
@@ -82,32 +96,32 @@ __attribute__((noinline)) static void on_signal(int layer, int signal, siginfo_t
         below->action.sa_handler(signal);
 }
 
-static void on_signal_0(int signal, siginfo_t *info, void *context) { on_signal(0, signal, info, context); }
-static void on_signal_1(int signal, siginfo_t *info, void *context) { on_signal(1, signal, info, context); }
-static void on_signal_2(int signal, siginfo_t *info, void *context) { on_signal(2, signal, info, context); }
-static void on_signal_3(int signal, siginfo_t *info, void *context) { on_signal(3, signal, info, context); }
-static void on_signal_4(int signal, siginfo_t *info, void *context) { on_signal(4, signal, info, context); }
-static void on_signal_5(int signal, siginfo_t *info, void *context) { on_signal(5, signal, info, context); }
-static void on_signal_6(int signal, siginfo_t *info, void *context) { on_signal(6, signal, info, context); }
-static void on_signal_7(int signal, siginfo_t *info, void *context) { on_signal(7, signal, info, context); }
+static void on_signal_0(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 0); }
+static void on_signal_1(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 1); }
+static void on_signal_2(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 2); }
+static void on_signal_3(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 3); }
+static void on_signal_4(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 4); }
+static void on_signal_5(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 5); }
+static void on_signal_6(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 6); }
+static void on_signal_7(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 7); }
 
 static void (*const layers[SIGNAL_LAYERS])(int, siginfo_t *, void *) = {
     on_signal_0, on_signal_1, on_signal_2, on_signal_3, on_signal_4, on_signal_5, on_signal_6, on_signal_7,
 };
 
 static int layer_of(const struct sigaction *action) {
-    if (!(action->sa_flags & SA_SIGINFO)) return -1;
+    /* Whatever the flags are: signal(3) restores a handler without them. */
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
         if (action->sa_sigaction == layers[layer]) return layer;
     return -1;
 }
 
-static bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
+static inline bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & SA_SIGINFO);
 }
 
 /* The C library sets SA_RESTORER, 0x04000000, by itself, and the kernel knows the first 64 signals of a mask. */
-static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
+__attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) &&
            memcmp(&one->sa_mask, &other->sa_mask, 8) == 0;
 }
@@ -124,13 +138,17 @@ static struct program_action *program_action(const struct sigaction *action, int
     return made;
 }
 
-/* The layer to install over an action of the program's: the action calls neither this layer nor a newer one. */
+/* The layer to install over an action of the program's; SIGNAL_LAYERS if none is left. */
 static int layer_over(const struct sigaction *action, int signal) {
-    if (!is_called(action)) return 0;
-    int layer = 0;
-    /* A handler that lies below a layer and is installed over it again calls nothing, or it would call itself. */
-    while (layer < newest_layer[signal] && !is_same_handler(action, &actions_below[layer][signal]->action)) layer++;
-    return layer;
+    int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS;
+    for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
+        const struct program_action *below = actions_below[layer][signal];
+        /* A handler that lies below a layer and is installed over it again calls nothing, or it would call itself. */
+        if (below && is_same_handler(action, &below->action)) return layer;
+        if (!below) unused = layer;
+        if (!(kept_layers[signal] & 1 << layer)) free = layer;
+    }
+    return unused < SIGNAL_LAYERS ? unused : free;
 }
 
 /* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. What the flags of SIGCHLD say of
@@ -148,88 +166,90 @@ static void make_layer(int layer, const struct sigaction *below, int signal, str
     }
 }
 
+static int refuse(int signal, int error) {
+    __atomic_store_n(&is_taken[signal], false, __ATOMIC_SEQ_CST);
+    errno = error;
+    return -1;
+}
+
 static inline __attribute__((always_inline)) int take_signal(int signal, rl_signal_function function) {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        if (signal == faults[i]) {
-            errno = EINVAL;
-            return -1;
-        }
-    }
+    /* A handler of these does not return. */
+    const uint64_t faults = 1u << SIGSEGV | 1u << SIGBUS | 1u << SIGFPE | 1u << SIGILL | 1u << SIGTRAP | 1u << SIGABRT | (uint64_t)1 << SIGSYS;
     struct sigaction found, replaced, ours;
-    if (signal < 1 || signal > 64 || sigaction(signal, NULL, &found) != 0) {
+    if (signal < 1 || signal > 64 || (signal < 64 && faults >> signal & 1)) {
         errno = EINVAL;
         return -1;
     }
+    __atomic_store_n(&is_taken[signal], true, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (sigaction(signal, NULL, &found) != 0) return refuse(signal, EINVAL);
     __atomic_store_n(&signal_function, function, __ATOMIC_RELAXED);
+    /* A layer that is there already was covered, but is not any more. */
+    int layer = layer_of(&found), installed = layer;
     /* A layer knows what it has to call before it can be called. What it replaced may be another action, which the program installed since the check:
      * then that one is what lies below. A further iteration needs a further such call of the program's. */
-    for (bool is_first = true;; is_first = false) {
-        int layer = layer_of(&found);
+    for (;;) {
         if (layer < 0) {
-            layer = layer_over(&found, signal);
+            layer = installed < 0 ? layer_over(&found, signal) : installed;
             struct program_action *below = layer < SIGNAL_LAYERS ? program_action(&found, signal) : NULL;
             if (!below) {
-                if (!is_first) sigaction(signal, &found, NULL);
-                errno = layer < SIGNAL_LAYERS ? ENOMEM : EBUSY;
-                return -1;
+                if (installed >= 0) sigaction(signal, &found, NULL);
+                return refuse(signal, layer < SIGNAL_LAYERS ? ENOMEM : EBUSY);
             }
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
-        if (is_first && layer_of(&found) >= 0) {
-            /* It was covered, but is not any more; unless it is letting go, which it does not once it has seen that it is the newest. */
-            if (sigaction(signal, NULL, &replaced) == 0 && layer_of(&replaced) == layer) return 0;
-            found = replaced;
-            continue;
-        }
-        make_layer(layer, &actions_below[layer][signal]->action, signal, &ours);
-        if (sigaction(signal, &ours, &replaced) != 0) return -1;
-        if (is_first ? is_same_action(&replaced, &found) : layer_of(&replaced) >= 0) return 0;
+        last_layer[signal] = layer;
+        const struct sigaction *below = &actions_below[layer][signal]->action;
+        make_layer(layer, below, signal, &ours);
+        if (sigaction(signal, &ours, &replaced) != 0) return refuse(signal, errno);
+        /* What lies below is there instead of a layer that has let go meanwhile. */
+        const int former = layer_of(&replaced);
+        if ((former >= 0 && former == installed) || is_same_action(&replaced, below)) return 0;
         found = replaced;
+        installed = layer;
+        layer = former;
     }
 }
 
 static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     struct sigaction now, replaced;
+    __atomic_store_n(&is_taken[signal], false, __ATOMIC_SEQ_CST);
     int layer = sigaction(signal, NULL, &now) == 0 ? layer_of(&now) : -1;
-    if (layer < 0) {
-        __atomic_store_n(&newest_layer[signal], newest_layer[signal] + 1, __ATOMIC_RELAXED);
-        return;
-    }
-    __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
+    kept_layers[signal] |= 1 << last_layer[signal];
+    if (layer < 0) return;
+    kept_layers[signal] &= ~(1 << layer);
     struct program_action **place = &actions_below[layer][signal];
     struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
     /* From here on the kernel makes sure that this one is called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND) below = __atomic_exchange_n(place, &default_action, __ATOMIC_ACQ_REL);
     if (sigaction(signal, &below->action, &replaced) != 0) {
-        /* The layer remains, and calls what lies below; the next time the signal is taken it is the newest again. */
+        /* The layer remains, and calls what lies below. */
         __atomic_store_n(place, below, __ATOMIC_RELEASE);
-        __atomic_store_n(&newest_layer[signal], layer + 1, __ATOMIC_RELAXED);
         return;
     }
-    if (layer_of(&replaced) >= 0) return;
+    if (layer_of(&replaced) >= 0 || is_same_action(&replaced, &below->action)) return;
     /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
     __atomic_store_n(place, below, __ATOMIC_RELEASE);
-    __atomic_store_n(&newest_layer[signal], layer + 1, __ATOMIC_RELAXED);
+    kept_layers[signal] |= 1 << layer;
     now = below->action;
-    do {
+    for (;;) {
         struct sigaction last = now;
         now = replaced;
         sigaction(signal, &now, &replaced);
         if (is_same_action(&replaced, &last)) return;
-    } while (!is_same_action(&replaced, &now));
+    }
 }
 
 /* The action of SIGURG is the library's own, and not the program's, while a thread is asked for its backtrace: such a question ends first. */
-int rl_take_signal(int signal, rl_signal_function function) {
+__attribute__((cold)) int rl_take_signal(int signal, rl_signal_function function) {
     if (signal == SIGURG) rl_forbid_questions();
     int result = take_signal(signal, function);
     if (signal == SIGURG) rl_allow_questions();
     return result;
 }
 
-void rl_give_back_signal(int signal) {
+__attribute__((cold)) void rl_give_back_signal(int signal) {
     if (signal == SIGURG) rl_forbid_questions();
     give_back_signal(signal);
     if (signal == SIGURG) rl_allow_questions();

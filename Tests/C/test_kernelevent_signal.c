@@ -415,3 +415,68 @@ RL_TEST(a_handler_that_is_restored_lets_go, "S-KEV-3",
         ck_assert_int_eq(WTERMSIG(status), SIGUSR1);
     }
 }
+
+RL_TEST(a_restored_handler_reports, "S-KEV-3",
+        "A handler of the library's that was covered when its source ended, and is restored when another source has been made, reports to that; "
+        "the program's handler is called, and put back at the end") {
+    for (int kind = 0; kind < 2; kind++) {
+        int total = 0, expected = 0;
+        install(SIGUSR1, kind);
+        RLSourceRef source = make(SIGUSR1, &total);
+        /* A prompt's handler, and the action of system(3). */
+        struct sigaction own = {.sa_handler = kind == 0 ? once : SIG_IGN}, saved;
+        sigaction(SIGUSR1, &own, &saved);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        source = make(SIGUSR1, &total);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        raise(SIGUSR1);
+        expected++;
+        sigaction(SIGUSR1, &saved, NULL);
+        called = 0;
+        for (int i = 0; i < 3; i++) raise(SIGUSR1);
+        expected += 3;
+        expect_run(kRLDefaultMode, 0, true, HandledSource);
+        ck_assert_int_eq(total, expected);
+        ck_assert_int_eq(called, 3);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        raise(SIGUSR1);
+        ck_assert_int_eq(called, 4);
+        struct sigaction now;
+        sigaction(SIGUSR1, NULL, &now);
+        ck_assert(kind == 0 ? now.sa_handler == plain : now.sa_sigaction == with_info);
+    }
+}
+
+RL_TEST(signal_restores_the_handler, "S-KEV-3",
+        "The library's handler that signal(3) has returned and installed again reports, and is gone with the last source, however often that is done") {
+    for (int i = 0; i < 20; i++) {
+        int total = 0;
+        RLSourceRef source = make(SIGUSR1, &total);
+        ck_assert_ptr_nonnull(source);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        void (*saved)(int) = signal(SIGUSR1, SIG_IGN);
+        if (i % 2 == 0) {
+            signal(SIGUSR1, saved);
+            raise(SIGUSR1);
+            expect_run(kRLDefaultMode, 0, true, HandledSource);
+            ck_assert_int_eq(total, 1);
+        }
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        struct sigaction now;
+        if (i % 2 == 1) {
+            signal(SIGUSR1, saved);
+            source = make(SIGUSR1, &total);
+            RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+            raise(SIGUSR1);
+            expect_run(kRLDefaultMode, 0, true, HandledSource);
+            ck_assert_int_eq(total, 1);
+            RLSourceInvalidate(source);
+            RLRelease(source);
+        }
+        sigaction(SIGUSR1, NULL, &now);
+        ck_assert(now.sa_handler == SIG_DFL);
+    }
+}
