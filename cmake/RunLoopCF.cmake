@@ -76,7 +76,7 @@ set_target_properties(runloop_cf_names PROPERTIES OUTPUT_NAME runloop-cf-names E
     SOVERSION ${rl_soversion} C_STANDARD 99 C_EXTENSIONS ON C_VISIBILITY_PRESET hidden)
 target_include_directories(runloop_cf_names PRIVATE ${rl_cf_generated})
 target_link_libraries(runloop_cf_names PRIVATE runloop_cf runloop)
-target_link_options(runloop_cf_names PRIVATE LINKER:-z,relro LINKER:-z,now)
+target_link_options(runloop_cf_names PRIVATE LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
 
 # Each finds the libraries it needs beside itself: a path of the program is not one for its libraries' own libraries, and what opens the
 # library of names may be in another folder altogether.

@@ -582,6 +582,29 @@ RL_TEST(to_the_next_instant, "S-CLK-8", "AdvanceToNext goes from date to date of
     RLRelease(clock_of_loop);
 }
 
+static Probe sooner = {.name = "sooner"}, far_off = {.name = "far off"};
+static RLTimerRef dropped;
+static void add_sooner(void *info) {
+    if (info) RLTimerInvalidate(dropped);
+    add_timer(&sooner, date_in(info ? 8 : 1), 0, kRLDefaultMode);
+}
+
+RL_TEST(to_the_next_instant_after_what_is_queued, "S-CLK-8",
+        "What is queued for the thread's loop is done before AdvanceToNext looks for an instant: it goes to one that comes of it, and not to one that is gone by then") {
+    for (int drops = 0; drops < 2; drops++) {
+        use_clock();
+        dropped = add_timer(&far_off, date_in(5), 0, kRLDefaultMode);
+        RLPerformFunction(RLGetCurrent(), kRLDefaultMode, add_sooner, drops ? &drops : NULL, NULL);
+        ck_assert(RLClockAdvanceToNext(clock_of_loop));
+        expect_trace("sooner");
+        ck_assert(is(passed(), drops ? 8 : 1));
+        ck_assert(RLClockAdvanceToNext(clock_of_loop) == !drops);
+        expect_trace(drops ? "" : "far off");
+        RLSetClock(RLGetCurrent(), NULL);
+        RLRelease(clock_of_loop);
+    }
+}
+
 RL_TEST(to_the_next_instant_of_a_hosts_wait, "S-CLK-8", "In a foreign run's wait AdvanceToNext goes to the timers' instants as they are now") {
     use_clock();
     static Probe moved = {.name = "moved"}, gone = {.name = "gone"};
@@ -867,6 +890,28 @@ RL_TEST(the_child_has_its_own, "S-CLK-12", "The child of fork moves its clock, a
     expect_trace("");
     RLClockAdvance(clock_of_loop, 1);
     expect_trace("t");
+    RLRelease(clock_of_loop);
+}
+
+static void move_and_end_the_run(void *unused) {
+    (void)unused;
+    RLClockAdvance(clock_of_loop, 5);
+    RLStop(RLGetCurrent());
+}
+static void expect_time_to_stand(void *unused) {
+    (void)unused;
+    ck_assert(is(passed(), 0));
+}
+
+RL_TEST(the_child_stands_where_the_parent_does, "S-CLK-12 S-CLK-14",
+        "A loop whose run has ended before it came to the clock's time stays where it is in the child of fork, too") {
+    use_clock();
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, move_and_end_the_run, NULL, NULL);
+    expect_run(kRLDefaultMode, 1, false, Stopped);
+    ChildResult child = run_child(expect_time_to_stand, NULL);
+    ck_assert_msg(WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0, "%s", child.output);
+    expect_time_to_stand(NULL);
     RLRelease(clock_of_loop);
 }
 

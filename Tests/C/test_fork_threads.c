@@ -7,12 +7,15 @@
 #include "support.h"
 #include "system_calls.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { hammers = 3, forks = 30 };
@@ -575,4 +578,98 @@ RL_TEST(fork_in_the_report_of_a_one_shot_source, "S-KEV-8 S-FORK-3",
     thread_join(other.thread);
     ck_assert(!RLSourceIsValid(once_only.source));
     RLRelease(once_only.source);
+}
+
+static int lines_in_child;
+static void count_line(const char *line, void *unused) {
+    (void)line, (void)unused;
+    lines_in_child++;
+}
+static void fork_in_report(RLSourceRef source, const RLKernelEvent *event, void *info) {
+    (void)source, (void)event;
+    pid_t child = fork();
+    if (child == 0) {
+        RLSetLogHandler(count_line, NULL);
+        for (int i = 0; i < 3; i++) RLRunInMode("others", 0.001, false);
+        _exit(lines_in_child);
+    }
+    ck_assert_int_eq(waitpid(child, info, 0), child);
+}
+
+RL_TEST(fork_by_the_report_of_a_one_shot_source, "S-KEV-8 S-FD-18",
+        "A child that is forked in the report of a one-shot source has lost nothing, and logs nothing") {
+    int status = -1;
+    RLKernelEvent event = {1, kRLKernelFilterUser, kRLKernelEventOneShot, 0, 0, NULL};
+    RLKernelEventContext context = {.info = &status};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, fork_in_report, &context);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    keep_alive(RLGetCurrent(), "others");
+    RLKernelEventSourceTrigger(source, kRLNoteTrigger, 0);
+    expect_run(kRLDefaultMode, 60, true, HandledSource);
+    ck_assert_int_eq(status, 0);
+    RLRelease(source);
+}
+
+/* An object that another thread makes invalid at the moment of a fork. */
+static int may_invalidate;
+static void *invalidated;
+static void (*invalidate)(void *object);
+static void invalidate_socket(void *object) { RLSocketInvalidate(object); }
+static void invalidate_descriptor(void *object) { RLFileDescriptorInvalidate(object); }
+static void invalidate_when_told(void *unused) {
+    (void)unused;
+    for (;;) {
+        int told = __atomic_load_n(&may_invalidate, __ATOMIC_SEQ_CST);
+        if (told < 0) return;
+        if (told == 0) continue;
+        invalidate(invalidated);
+        __atomic_store_n(&may_invalidate, 0, __ATOMIC_SEQ_CST);
+    }
+}
+static void do_nothing_for_socket(RLSocketRef socket, RLSocketCallBackType type, RLDataRef address, const void *data, void *info) {
+    (void)socket, (void)type, (void)address, (void)data, (void)info;
+}
+static void do_nothing_for_descriptor(RLFileDescriptorRef file, RLOptionFlags types, void *info) { (void)file, (void)types, (void)info; }
+
+static void descriptors_of_invalid_objects(bool of_sockets) {
+    invalidate = of_sockets ? invalidate_socket : invalidate_descriptor;
+    Thread *thread = thread_start(invalidate_when_told, NULL);
+    int left_open = 0;
+    for (int i = 0; i < 600; i++) {
+        int ends[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        invalidated = of_sockets ? (void *)RLSocketCreateWithNative(ends[0], kRLSocketReadCallBack, do_nothing_for_socket, NULL)
+                                 : (void *)RLFileDescriptorCreate(ends[0], true, do_nothing_for_descriptor, NULL);
+        RLSourceRef source = of_sockets ? RLSocketCreateRunLoopSource(invalidated, 0) : RLFileDescriptorCreateRunLoopSource(invalidated, 0);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        RLRelease(source);
+        __atomic_store_n(&may_invalidate, 1, __ATOMIC_SEQ_CST);
+        for (volatile int pause = 0; pause < i % 100 * 4; pause++) continue;
+        pid_t child = fork();
+        if (child == 0) {
+            invalidate(invalidated);
+            _exit(fcntl(ends[0], F_GETFD) >= 0);
+        }
+        int status;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert(WIFEXITED(status));
+        left_open += WEXITSTATUS(status);
+        while (__atomic_load_n(&may_invalidate, __ATOMIC_SEQ_CST) != 0) sched_yield();
+        RLRelease(invalidated);
+        close(ends[1]);
+    }
+    __atomic_store_n(&may_invalidate, -1, __ATOMIC_SEQ_CST);
+    thread_join(thread);
+    /* One is left open where the fork comes right before the system call. */
+    ck_assert_int_le(left_open, of_sockets ? 0 : 1);
+}
+
+RL_TEST(an_invalid_socket_is_closed_in_the_child, "S-SOCK-10 S-FORK-3",
+        "The descriptor of a socket that another thread was making invalid at the fork is closed in the child") {
+    descriptors_of_invalid_objects(true);
+}
+
+RL_TEST(an_invalid_descriptor_object_is_closed_in_the_child, "S-FD-11 S-FORK-3",
+        "The descriptor of a descriptor object that another thread was making invalid at the fork is closed in the child") {
+    descriptors_of_invalid_objects(false);
 }

@@ -55,33 +55,38 @@ import Musl
         #expect(told == [.read, .write])
     }
 
-    @Test("Invalidation closes what it was told to, and releases the closure: S-FD-1, S-FD-11, S-FD-12, S-FD-13, S-FD-14")
+    @Test("Invalidation closes what it was told to, and releases the closure; so does the end of the loop that keeps it: S-FD-1, S-FD-11, S-FD-12, S-FD-13, S-FD-14")
     func invalidation() {
         let canary = Canary()
         let pipe = Pipe()
-        let number = dup(pipe.readEnd)
-        let captured = canary.capture()
-        let loop = RunLoop.current
-        do {
-            let watch = RunLoop.FileDescriptor(number, closeOnInvalidate: true) { [captured] _, _ in captured.touch() }!
-            loop.add(watch, forMode: RunLoop.Mode("descriptors"))
-            #expect(watch.nativeDescriptor == number)
-            #expect(watch.makeRunLoopSource() == watch.makeRunLoopSource())
-        }
-        #expect(pipe.has(number))
-        // The mode keeps it: the same closure is found by the descriptor's other names.
-        #expect(loop.allModes.contains(RunLoop.Mode("descriptors")))
-        let other = RunLoop.FileDescriptor(pipe.readEnd) { _, _ in }!
-        let source = other.makeRunLoopSource()!
-        other.invalidate()
-        #expect(other.nativeDescriptor == nil && other.makeRunLoopSource() == nil && !source.isValid && !other.isValid)
-        #expect(pipe.has(pipe.readEnd))
-        #expect(RunLoop.FileDescriptor(-1) { _, _ in } == nil)
+        // Each has its own: a number that is closed is another test's at once.
+        let (number, second) = (dup(pipe.readEnd), dup(pipe.readEnd))
+        onNewThread {
+            let captured = canary.capture()
+            let loop = RunLoop.current
+            do {
+                let watch = RunLoop.FileDescriptor(number, closeOnInvalidate: true) { [captured] _, _ in captured.touch() }!
+                loop.add(watch, forMode: RunLoop.Mode("descriptors"))
+                #expect(watch.nativeDescriptor == number)
+                #expect(watch.makeRunLoopSource() == watch.makeRunLoopSource())
+            }
+            #expect(pipe.has(number))
+            // The mode keeps it: the same closure is found by the descriptor's other names.
+            #expect(loop.allModes.contains(RunLoop.Mode("descriptors")))
+            let other = RunLoop.FileDescriptor(pipe.readEnd) { _, _ in }!
+            let source = other.makeRunLoopSource()!
+            other.invalidate()
+            #expect(other.nativeDescriptor == nil && other.makeRunLoopSource() == nil && !source.isValid && !other.isValid)
+            #expect(pipe.has(pipe.readEnd))
+            #expect(RunLoop.FileDescriptor(-1) { _, _ in } == nil)
 
-        let closing = RunLoop.FileDescriptor(number, closeOnInvalidate: true) { _, _ in }!
-        closing.invalidate()
+            let closing = RunLoop.FileDescriptor(second, closeOnInvalidate: true) { _, _ in }!
+            closing.invalidate()
+            #expect(!pipe.has(second))
+            #expect(canary.deaths == 0)
+        }
         #expect(!pipe.has(number))
-        #expect(canary.deaths == 0)
+        #expect(canary.deaths == 1)
     }
 
     @Test("A mode keeps what was added to it, and the closure goes with it: S-FD-13, S-REF-2")

@@ -172,3 +172,16 @@ private func fenceOtherThreadsByWaiting() {
     var time = timespec(tv_sec: 0, tv_nsec: 1_000_000)
     _ = rl_sys_nanosleep(&time)
 }
+
+/// A lock that many places take and no path that has to be fast: they call functions, so that the exchange is there once.
+struct SharedLock: ~Copyable {
+    private let lock: Lock
+
+    @inline(never)
+    func lockWord() { lock.lockWord() }
+
+    @inline(never)
+    func unlockWord() { lock.unlockWord() }
+
+    func resetInChild() { lock.resetInChild() }
+}

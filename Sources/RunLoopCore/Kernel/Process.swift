@@ -7,7 +7,7 @@ import Synchronization
 /// `Registry`, `Notifier` and the like.
 struct Process: ~Copyable {
     /// Guards process-wide state that has no lock of its own, where a comment says so. Taken after a loop's lock.
-    let registryLock: Lock
+    let registryLock: SharedLock
     /// Guards the log handler.
     let logLock: Lock
     /// Held while a thread checks and reads a counter, if the kernel cannot read it without waiting. See `takeCount`.
@@ -62,6 +62,9 @@ struct Process: ~Copyable {
     /// Set by the first use of a loop in this core, after a look for other cores. Released and acquired: each thread that continues
     /// knows that the check was made.
     let claimed: Atomic<Bool>
+
+    /// Guarded by `registryLock`.
+    var closingNumbers: RecordList<ClosingNumber>
 
     /// Numbers the epoll sets. See `EpollSet.serial`.
     let epollSerial: Atomic<UInt32>

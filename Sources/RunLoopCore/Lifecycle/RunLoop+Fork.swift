@@ -71,7 +71,10 @@ enum Fork {
         process.pointee.number.store(getpid(), ordering: .relaxed)
         rl_forget_droppers()
         // Another thread may have announced a move; nobody here waits for its end.
-        RunLoop.ofThread?.manualClock?.finishMove()
+        let wasMoving = RunLoop.ofThread?.manualClock.map { clock in
+            defer { clock.finishMove() }
+            return clock.goal != clock.time
+        } ?? false
         LoopWaiters.forkedChild()
         Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
@@ -81,14 +84,15 @@ enum Fork {
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
+        ClosingNumber.forkedChild()
         ContextUses.forkedChild()
         Sharing.forkedChild()
         RunLoop.ofThread?.dropInvalidItems()
         // Another thread may have set the clock and not come to the timers.
         if let loop = RunLoop.ofThread {
             loop.followClocks(loop.manualClock)
-            // Or have moved its clock, and not come to it.
-            if let clock = loop.manualClock {
+            // Or was moving its clock, and has not come to it.
+            if wasMoving, let clock = loop.manualClock {
                 loop.lock()
                 loop.followLocked(clock)
                 loop.unlock()

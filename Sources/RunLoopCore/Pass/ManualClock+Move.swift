@@ -49,13 +49,13 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             }
             // Or another thread has woken one since: what it has taken out of its mode is not found there.
             if !allSleep { continue }
-            if next > ManualClock.latest {
-                // What is due in the thread's loop may lead to one.
-                guard !hasRun, let own = ownLoop, !own.isRunning else { return false }
+            // What the thread's loop has to do now comes first: it may bring an instant, or take one away.
+            if next > time + ManualClock.slack, !hasRun, let own = ownLoop, !own.isRunning, next > ManualClock.latest || own.hasWorkNow() {
                 hasRun = true
                 go(to: time, call)
                 continue
             }
+            if next > ManualClock.latest { return false }
             go(to: next, call)
             return true
         }
@@ -165,7 +165,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Whether a pass of the default mode would call something. Loop's thread.
-    private func hasWorkNow() -> Bool {
+    fileprivate func hasWorkNow() -> Bool {
         let mode = pointee.defaultMode
         return hasSignalledSources(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
             || nextInstantOfDefaultMode <= pointee.movedTo + ManualClock.slack

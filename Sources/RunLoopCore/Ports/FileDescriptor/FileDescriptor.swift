@@ -189,6 +189,11 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 
     /// `RLFileDescriptorInvalidate`, in the order of S-FD-11.
     func invalidate() {
+        var closing = ClosingNumber()
+        withUnsafeMutablePointer(to: &closing) { invalidate($0) }
+    }
+
+    private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Callbacks of this thread end after the call, so that the context is released inside it; those of other threads still use it.
@@ -204,11 +209,15 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         } while !pointee.state.replace(&state, by: desired)
         let isLeft = desired & FileDescriptorState.releasePending != 0
         if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, context) }
+        let mayClose = state & FileDescriptorState.closesOnInvalidate != 0
+        ClosingNumber.beginLocked(closing, mayClose ? pointee.descriptor.load(ordering: .relaxed) : -1, .any)
         process.pointee.registryLock.unlockWord()
         retain()
         let source = pointee.source.copy()
         source?.leaveAllLoops()
+        ClosingNumber.willClose(closing)
         closeIfOwned(state)
+        ClosingNumber.end(closing)
         if let source {
             source.invalidate()
             source.release()

@@ -197,11 +197,12 @@ extension KernelEvent {
 
     /// A part of `Process.tellLost` (`Lifecycle/Load.swift`). True if there was anything to tell.
     static func tellLost() -> Bool {
-        var isAny = false
+        // Of what was spent nothing is lost.
+        var isAny = false, isToLog = false
         while let source = Notifier.shared.copyLostSource() {
             source.invalidate()
             source.release()
-            isAny = true
+            isToLog = true
         }
         process.pointee.registryLock.lockWord()
         var lost = KernelEvents.shared.pointee.lost
@@ -210,11 +211,12 @@ extension KernelEvent {
         while let record = lost {
             lost = record.pointee.next
             record.pointee.next = nil
-            if !record.isSpent { isAny = true }
+            if !record.isSpent { isToLog = true }
+            isAny = true
             record.pointee.source?.release()
         }
-        if isAny { Log.write("RunLoop", ": some sources of files or timers lost their kernel objects: they are invalid") }
-        return isAny
+        if isToLog { Log.write("RunLoop", ": some sources of files or timers lost their kernel objects: they are invalid") }
+        return isAny || isToLog
     }
 }
 

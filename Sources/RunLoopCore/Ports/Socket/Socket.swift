@@ -142,10 +142,18 @@ struct FileIdentity {
     private var inode: UInt64 = 0
     private(set) var isOpen = false
     /// The kernel did not say which file it is, for lack of memory.
-    private var isUnknown = false
+    private(set) var isUnknown = false
 
     /// No file.
     init() {}
+
+    /// Whatever a number names, if it is open.
+    static var any: FileIdentity {
+        var file = FileIdentity()
+        file.isOpen = true
+        file.isUnknown = true
+        return file
+    }
 
     init(_ descriptor: Int32) {
         isOpen = rl_identify(descriptor, &device, &inode) == 0
@@ -319,6 +327,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// `RLSocketInvalidate`. A number that names another file by now is not the socket's to close.
     func invalidate() {
+        var closing = ClosingNumber()
+        withUnsafeMutablePointer(to: &closing) { invalidate($0) }
+    }
+
+    private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Reports of this thread end after the call, so that the context is released inside it; those of other threads still use it.
@@ -334,6 +347,8 @@ extension UnsafeMutablePointer where Pointee == Socket {
         if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, context) }
         retain()
         let number = native
+        let mayClose = pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
+        ClosingNumber.beginLocked(closing, mayClose ? number : -1, pointee.file)
         let wasInTable = SocketTable.removeLocked(self, at: number)
         let source = pointee.source
         pointee.source = nil
@@ -343,9 +358,11 @@ extension UnsafeMutablePointer where Pointee == Socket {
         source?.leaveAllLoops(wakingLoops: true)
         source?.release()
         let losesBytes = endWriter()
-        let closes = pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0 && pointee.file.has(number)
+        let closes = mayClose && pointee.file.has(number)
         if closes && losesBytes { rl_reset_at_close(number, true) }
+        ClosingNumber.willClose(closing)
         giveAway(number, closes: closes)
+        ClosingNumber.end(closing)
         if !isLeft { context.releaseInfo(of: header) }
         if wasInTable { release() }
         release()
