@@ -44,6 +44,8 @@ static bool is_called(const struct sigaction *action) {
 
 /* Which layer an action is, -1 for none. */
 __attribute__((noinline)) static int layer_of(const struct sigaction *action);
+__attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other);
+__attribute__((noinline)) static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours);
 
 /* The library counts the threads in its function, and waits for them to leave before it frees memory. So nothing may interrupt
  * that function: a handler of the program's that did might leave by siglongjmp(3), or fork. Blocks all signals, including those
@@ -59,6 +61,14 @@ static void tell_library(int signal) {
 static bool is_installed(int layer, int signal) {
     struct sigaction now;
     return sigaction(signal, NULL, &now) == 0 && layer_of(&now) == layer;
+}
+
+/* signal(3) restores a layer without its flags. What they say of children holds whether or not there is a handler below it. */
+static void restore_flags(int signal, int layer, const struct sigaction *below) {
+    struct sigaction now, ours;
+    make_layer(layer, below, signal, &ours);
+    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || is_same_action(&now, &ours)) return;
+    if (sigaction(signal, &ours, &now) == 0 && layer_of(&now) != layer) sigaction(signal, &now, NULL);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
@@ -83,6 +93,7 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
         tells = !lets_go;
     }
     if (tells) tell_library(signal);
+    if (tells && signal == SIGCHLD) restore_flags(signal, layer, &below->action);
     errno = saved;
     if (!is_called(&below->action)) return;
     /* Of several deliveries only one calls a handler that is to be called once. */
@@ -121,7 +132,7 @@ static inline bool is_same_handler(const struct sigaction *one, const struct sig
 }
 
 /* The C library sets SA_RESTORER, 0x04000000, by itself, and the kernel knows the first 64 signals of a mask. */
-__attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
+static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) &&
            memcmp(&one->sa_mask, &other->sa_mask, 8) == 0;
 }
@@ -190,7 +201,7 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
      * then that one is what lies below. A further iteration needs a further such call of the program's. */
     for (;;) {
         if (layer < 0) {
-            layer = installed < 0 ? layer_over(&found, signal) : installed;
+            layer = layer_over(&found, signal);
             struct program_action *below = layer < SIGNAL_LAYERS ? program_action(&found, signal) : NULL;
             if (!below) {
                 if (installed >= 0) sigaction(signal, &found, NULL);
@@ -206,6 +217,8 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
         /* What lies below is there instead of a layer that has let go meanwhile. */
         const int former = layer_of(&replaced);
         if ((former >= 0 && former == installed) || is_same_action(&replaced, below)) return 0;
+        /* The program may have saved this layer meanwhile: what lies below it stays. */
+        kept_layers[signal] |= 1 << layer;
         found = replaced;
         installed = layer;
         layer = former;

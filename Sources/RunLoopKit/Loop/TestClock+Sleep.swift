@@ -41,7 +41,7 @@ extension TestClock {
     ///   loop ends before.
     // On the caller's executor: what a sleep's end resumes is queued there before the loop's time goes on.
     nonisolated(nonsending) public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
-        try await suspend(Sleeper(deadline, tolerance), isolation: #isolation)
+        try await suspend(Sleeper(deadline, tolerance, by: reference), isolation: #isolation)
     }
 
     // The closures below keep the isolation because they use it; in the function above they would be the global executor's. A continuation
@@ -140,10 +140,13 @@ final class Sleeper: @unchecked Sendable {
     private let state = Locked(State())
     let deadline: TestClock.Instant
     private let tolerance: Duration?
+    /// The clock's, compared and not used.
+    private let clock: OpaquePointer
 
-    init(_ deadline: TestClock.Instant, _ tolerance: Duration?) {
+    init(_ deadline: TestClock.Instant, _ tolerance: Duration?, by clock: OpaquePointer) {
         self.deadline = deadline
         self.tolerance = tolerance
+        self.clock = clock
     }
 
     /// False if it is over already; then the continuation is resumed.
@@ -204,6 +207,8 @@ final class Sleeper: @unchecked Sendable {
     @discardableResult
     func setTimer(on loop: RunLoop, of known: TestClock.KnownLoop?, threadEnds: @escaping @Sendable () -> Void) -> Timer {
         let timer = Timer(fire: deadline, interval: Duration.zero, repeats: false, clock: .wall) { [self] timer in
+            // The loop has given the clock back before it got the timer, and goes by another time.
+            if RLGetClock(RLGetCurrent()) != clock { return timer.invalidate() }
             let now = TestClock.Instant(seconds: RLAbsoluteTimeGetCurrent())
             if now < deadline {
                 // The clock was set back meanwhile, or the deadline is later than the latest date (S-TMR-6).
