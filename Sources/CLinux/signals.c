@@ -44,6 +44,7 @@ static bool is_called(const struct sigaction *action) {
 
 /* Which layer an action is, -1 for none. */
 __attribute__((noinline)) static int layer_of(const struct sigaction *action);
+static bool is_same_handler(const struct sigaction *one, const struct sigaction *other);
 __attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other);
 __attribute__((noinline)) static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours);
 
@@ -58,17 +59,11 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
-static bool is_installed(int layer, int signal) {
-    struct sigaction now;
-    return sigaction(signal, NULL, &now) == 0 && layer_of(&now) == layer;
-}
-
 /* signal(3) restores a layer without its flags. What they say of children holds whether or not there is a handler below it. */
-static void restore_flags(int signal, int layer, const struct sigaction *below) {
-    struct sigaction now, ours;
+static void restore_flags(int signal, int layer, const struct sigaction *below, const struct sigaction *now) {
+    struct sigaction ours, replaced;
     make_layer(layer, below, signal, &ours);
-    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || is_same_action(&now, &ours)) return;
-    if (sigaction(signal, &ours, &now) == 0 && layer_of(&now) != layer) sigaction(signal, &now, NULL);
+    if (!is_same_action(now, &ours) && sigaction(signal, &ours, &replaced) == 0 && layer_of(&replaced) != layer) sigaction(signal, &replaced, NULL);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
@@ -84,18 +79,22 @@ static void let_go(int signal, int layer, const struct sigaction *below) {
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer) {
     int saved = errno;
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
-    const bool lets_go = !is_called(&below->action) && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST);
+    const bool has_handler = is_called(&below->action);
+    const bool lets_go = !has_handler && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST);
     bool tells = !lets_go && layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED);
-    if (!tells && is_installed(layer, signal)) {
-        /* The program has restored it. */
+    struct sigaction now = {.sa_flags = 0};
+    const bool is_installed = (!tells || has_handler || signal == SIGCHLD) && sigaction(signal, NULL, &now) == 0 && layer_of(&now) == layer;
+    if (is_installed) {
+        /* The program may have restored it. */
         __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
-        if (lets_go) let_go(signal, layer, &below->action);
         tells = !lets_go;
+        if (lets_go) let_go(signal, layer, &below->action);
+        else if (signal == SIGCHLD) restore_flags(signal, layer, &below->action, &now);
     }
     if (tells) tell_library(signal);
-    if (tells && signal == SIGCHLD) restore_flags(signal, layer, &below->action);
     errno = saved;
-    if (!is_called(&below->action)) return;
+    /* A handler that calls this layer may lie below it too, where the program has installed it once more: it is not called in turn. */
+    if (!has_handler || (!is_installed && is_same_handler(&now, &below->action))) return;
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
@@ -127,7 +126,7 @@ static int layer_of(const struct sigaction *action) {
     return -1;
 }
 
-static inline bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
+static bool is_same_handler(const struct sigaction *one, const struct sigaction *other) {
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & SA_SIGINFO);
 }
 

@@ -480,3 +480,39 @@ RL_TEST(signal_restores_the_handler, "S-KEV-3",
         ck_assert(now.sa_handler == SIG_DFL);
     }
 }
+
+/* A handler that calls what it found, and installs itself again when something else has its place. */
+static struct sigaction found_below;
+static void chaining(int number, siginfo_t *info, void *context) {
+    __atomic_add_fetch(&called, 1, __ATOMIC_RELAXED);
+    if (called < 10 && found_below.sa_flags & SA_SIGINFO) found_below.sa_sigaction(number, info, context);
+}
+static void install_chaining(void) {
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = chaining;
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, &found_below), 0);
+}
+
+RL_TEST(a_handler_that_is_installed_again_is_called_once, "S-KEV-3",
+        "A handler of the program's that is installed a second time, over the library's, and calls that is not called in turn") {
+    for (int makes_anew = 0; makes_anew < 2; makes_anew++) {
+        int total = 0;
+        install_chaining();
+        RLSourceRef source = make(SIGUSR1, &total);
+        if (makes_anew) {
+            install_chaining();
+            RLSourceInvalidate(source);
+            RLRelease(source);
+            source = make(SIGUSR1, &total);
+        }
+        install_chaining();
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        called = 0;
+        raise(SIGUSR1);
+        ck_assert_int_eq(called, 1);
+        expect_run(kRLDefaultMode, 0, true, HandledSource);
+        ck_assert_int_eq(total, 1);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+}

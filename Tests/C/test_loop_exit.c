@@ -345,6 +345,35 @@ RL_MAIN_TEST(main_thread_leaves_without_a_loop, "S-LOOP-13 S-PERF-11",
 
 /* While a loop is being freed */
 
+static void do_nothing_at_the_end(void *unused) { (void)unused; }
+
+static RLRunLoopRef freed_loop, kept_while_freed;
+static Probe left_while_freed = {.name = "left"};
+static void keep_the_current_loop(void *unused) {
+    (void)unused;
+    kept_while_freed = RLGetCurrent();
+    RLRetain(kept_while_freed);
+    RLAddSource(kept_while_freed, left_while_freed.source, kRLDefaultMode);
+}
+static void leave_with_a_function_that_keeps(void *unused) {
+    (void)unused;
+    freed_loop = RLGetCurrent();
+    RLPerformFunction(freed_loop, kRLDefaultMode, do_nothing_at_the_end, NULL, keep_the_current_loop);
+}
+
+RL_TEST(what_is_dropped_with_a_loop_finds_another, "S-LOOP-10 S-LOOP-11 S-LOOP-14",
+        "A release function that is called when the loop is freed at the end of its thread finds another loop, which it may keep, and which is torn down, too") {
+    probe_source(&left_while_freed, 0);
+    thread_join(thread_start(leave_with_a_function_that_keeps, NULL));
+    ck_assert_ptr_nonnull(kept_while_freed);
+    ck_assert(kept_while_freed != freed_loop);
+    ck_assert_int_eq(left_while_freed.schedules, 1);
+    ck_assert_int_eq(left_while_freed.cancels, 1);
+    ck_assert(!RLIsWaiting(kept_while_freed));
+    ck_assert_int_eq(RLGetRetainCount(kept_while_freed), 1);
+    RLRelease(kept_while_freed);
+}
+
 static Probe added_while_freed = {.name = "s"};
 static Probe timer_while_freed = {.name = "t"};
 static RLRunResult result_while_freed;

@@ -26,7 +26,8 @@ extension RunLoop {
         var isOver = loopEnds()
         // A client's function may have forked: then this may be the end of the child's main thread, without a loop.
         if isOver && forks != process.pointee.forkGeneration.load(ordering: .relaxed) { isOver = loopEnds() }
-        if isOver { pthread_setspecific(process.pointee.threadKey, nil) }
+        // What was dropped with the loop may have made another one, which is torn down in the next round.
+        if isOver && ofThread == nil { pthread_setspecific(process.pointee.threadKey, nil) }
         rl_restore_cancellation(state)
     }
 
@@ -42,7 +43,6 @@ extension RunLoop {
             if let main, main.pointee.threadAlive.load(ordering: .acquiring) {
                 rl_thread_loop_set(main)
                 main.threadEnded()
-                rl_thread_loop_set(nil)
             }
             return true
         }
@@ -53,9 +53,7 @@ extension RunLoop {
             loop.abandonCallbacks()
             return false
         }
-        // Not if a release function of the loop's contents ended the thread.
-        if loop.pointee.threadAlive.load(ordering: .relaxed) { loop.threadEnded() }
-        rl_thread_loop_set(nil)
+        loop.threadEnded()
         return true
     }
 }
@@ -93,6 +91,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         unlock()
         leaveClock()
         leaveRing()
+        // What is dropped with the loop is client code, which finds none: this one is no loop to keep any more.
+        rl_thread_loop_set(nil)
         release()
     }
 
