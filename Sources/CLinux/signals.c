@@ -7,7 +7,7 @@
 
 /* The library's handler for a signal has layers, each over an action of the program's. One that the program covered with an action of its own cannot
  * be removed, because a handler may call it, and cannot get another action below it, because code such as system(3) may restore it. So the next time
- * the library takes the signal it installs another layer over the program's action. One layer notifies the library: that which the kernel calls.
+ * the library takes the signal it installs another layer over the program's action. The first layer that is entered in a delivery notifies the library, whether the kernel calls it or a handler that found it installed.
  *
  * The caller holds a lock of its own when it takes or gives back a signal. Handlers run at the same time, in any thread, and the
  * program may call sigaction(2) at any time. */
@@ -25,14 +25,13 @@ static struct program_action default_action;       /* SIG_DFL */
 /* What the program had installed when a layer was; NULL for a layer that was never used. Written by the thread that takes or gives back, releasing,
  * and, for a handler that is to be called once, by the layer that calls it; read by the layer, acquiring. */
 static struct program_action *actions_below[SIGNAL_LAYERS][65];
-/* The layer that the kernel calls, as far as is known: one that finds another number here asks the kernel. Relaxed, because no other memory goes with
- * it. */
-static int newest_layer[65];
 /* The layer installed last, and a bit for each that the program may call or restore. Guarded by the caller's lock. */
 static int last_layer[65], kept_layers[65];
 /* Whether the library has the signal. Sequentially consistent: a layer that lets go looks at it after the change of the action, and a thread that takes
  * the signal at the action after this change. */
 static bool is_taken[65];
+/* Odd while the library takes the signal or gives it back. Sequentially consistent. */
+static unsigned changes[65];
 /* The same for all signals. Written before a layer is installed, which orders it before the handler; relaxed, because a handler of
  * another signal may read it meanwhile. */
 static rl_signal_function signal_function;
@@ -44,7 +43,6 @@ static bool is_called(const struct sigaction *action) {
 
 /* Which layer an action is, -1 for none. */
 __attribute__((noinline)) static int layer_of(const struct sigaction *action);
-static bool is_same_handler(const struct sigaction *one, const struct sigaction *other);
 __attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other);
 __attribute__((noinline)) static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours);
 
@@ -59,42 +57,37 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
-/* signal(3) restores a layer without its flags. What they say of children holds whether or not there is a handler below it. */
-static void restore_flags(int signal, int layer, const struct sigaction *below, const struct sigaction *now) {
-    struct sigaction ours, replaced;
+/* signal(3) restores a layer without its flags. What they say of children is to hold whether or not there is a handler below it. */
+static void restore_flags(int signal, int layer, const struct sigaction *below) {
+    struct sigaction ours, now;
     make_layer(layer, below, signal, &ours);
-    if (!is_same_action(now, &ours) && sigaction(signal, &ours, &replaced) == 0 && layer_of(&replaced) != layer) sigaction(signal, &replaced, NULL);
+    const int wanted = ours.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP);
+    if (wanted == 0 || sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || (now.sa_flags & wanted) == wanted) return;
+    now.sa_flags |= wanted;
+    if (sigaction(signal, &now, &ours) == 0 && layer_of(&ours) != layer) sigaction(signal, &ours, NULL);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
  * without a handler. Unless the library takes it now, or the program has installed something: that is what the signal then finds. */
 static void let_go(int signal, int layer, const struct sigaction *below) {
     struct sigaction now;
-    if (sigaction(signal, below, &now) != 0) return;
+    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, below, &now) != 0) return;
     if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
     /* Blocked until the handler returns. */
     raise(signal);
 }
 
-__attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer) {
-    int saved = errno;
-    struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
-    const bool has_handler = is_called(&below->action);
-    const bool lets_go = !has_handler && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST);
-    bool tells = !lets_go && layer == __atomic_load_n(&newest_layer[signal], __ATOMIC_RELAXED);
-    struct sigaction now = {.sa_flags = 0};
-    const bool is_installed = (!tells || has_handler || signal == SIGCHLD) && sigaction(signal, NULL, &now) == 0 && layer_of(&now) == layer;
-    if (is_installed) {
-        /* The program may have restored it. */
-        __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
-        tells = !lets_go;
-        if (lets_go) let_go(signal, layer, &below->action);
-        else if (signal == SIGCHLD) restore_flags(signal, layer, &below->action, &now);
-    }
-    if (tells) tell_library(signal);
-    errno = saved;
-    /* A handler that calls this layer may lie below it too, where the program has installed it once more: it is not called in turn. */
-    if (!has_handler || (!is_installed && is_same_handler(&now, &below->action))) return;
+/* Whether the handler below a layer is what the kernel has called, and calls the layer: the program has installed it once more, over the library's. If it
+ * ends with that call, `is_shown` is false: then the action may also be the one that the library has put back meanwhile. */
+static bool is_caller(int signal, const struct sigaction *below, bool is_shown) {
+    const unsigned before = __atomic_load_n(&changes[signal], __ATOMIC_SEQ_CST);
+    struct sigaction now;
+    if (sigaction(signal, NULL, &now) != 0 || now.sa_handler != below->sa_handler) return false;
+    return is_shown || (before % 2 == 0 && __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) &&
+                        before == __atomic_load_n(&changes[signal], __ATOMIC_SEQ_CST));
+}
+
+static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *below) {
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
@@ -106,14 +99,76 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
         below->action.sa_handler(signal);
 }
 
-static void on_signal_0(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 0); }
-static void on_signal_1(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 1); }
-static void on_signal_2(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 2); }
-static void on_signal_3(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 3); }
-static void on_signal_4(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 4); }
-static void on_signal_5(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 5); }
-static void on_signal_6(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 6); }
-static void on_signal_7(int signal, siginfo_t *info, void *context) { on_signal(signal, info, context, 7); }
+/* The delivery in which the thread has entered a layer last. Its handlers may call further layers, or the same one: what lies below a layer is called once
+ * in a delivery. A handler may leave by siglongjmp(3): then this is stale until the next delivery. */
+struct delivery {
+    const uint64_t *mark; /* Where the frame of the first layer has the number. */
+    uint64_t number;
+    const void *context;
+    int signal;
+    unsigned layers;
+};
+static __thread struct delivery present __attribute__((tls_model("initial-exec")));
+
+/* Whether the kernel has called, or the caller has left its frame to who is called: the instructions there are those that end a delivery. */
+static bool is_end_of_delivery(const void *caller) {
+#if defined(__x86_64__)
+    static const unsigned char code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+#elif defined(__aarch64__)
+    static const unsigned char code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+#else
+    static const unsigned char code[] = {0};
+    return false;
+#endif
+    return memcmp(caller, code, sizeof code) == 0;
+}
+
+/* Whether a layer that a handler calls is entered in the present delivery. The frames of that lie above, and their memory is as it was. A handler without
+ * siginfo_t has no context to pass on. */
+static bool goes_on(int signal, const void *context, const void *here) {
+    const uintptr_t frame = (uintptr_t)here, passed = (uintptr_t)context;
+    if (present.signal != signal || (uintptr_t)present.mark <= frame) return false;
+    if (passed > frame && passed - frame < 65536 && passed % sizeof(void *) == 0) return context == present.context;
+    /* The stack of a stale one may be gone. The kernel reads the mask first. */
+    return syscall(SYS_rt_sigprocmask, -1, present.mark, NULL, sizeof *present.mark) != 0 && errno != EFAULT && *present.mark == present.number;
+}
+
+__attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller) {
+    const int saved = errno;
+    volatile uint64_t mark;
+    const struct delivery outer = present;
+    const bool is_shown = !is_end_of_delivery(caller);
+    const bool is_first = !is_shown || !goes_on(signal, context, (const void *)&mark);
+    errno = saved;
+    if (!is_first) {
+        if (present.layers & 1u << layer) return;
+        present.layers |= 1u << layer;
+    } else {
+        mark = outer.number + 1;
+        present = (struct delivery){(const uint64_t *)&mark, outer.number + 1, context, signal, 1u << layer};
+        tell_library(signal);
+    }
+    struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
+    if (is_first && signal == SIGCHLD) restore_flags(signal, layer, &below->action);
+    if (!is_called(&below->action)) {
+        if (is_first && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) let_go(signal, layer, &below->action);
+        errno = saved;
+    } else {
+        const bool is_called_already = is_first && is_caller(signal, &below->action, is_shown);
+        errno = saved;
+        if (!is_called_already) call_below(signal, info, context, layer, below);
+    }
+    if (is_first) {
+        present = outer;
+        mark = 0;
+    }
+}
+
+#define LAYER(number) \
+    static void on_signal_##number(int signal, siginfo_t *info, void *context) { \
+        on_signal(signal, info, context, number, __builtin_return_address(0)); \
+    }
+LAYER(0) LAYER(1) LAYER(2) LAYER(3) LAYER(4) LAYER(5) LAYER(6) LAYER(7)
 
 static void (*const layers[SIGNAL_LAYERS])(int, siginfo_t *, void *) = {
     on_signal_0, on_signal_1, on_signal_2, on_signal_3, on_signal_4, on_signal_5, on_signal_6, on_signal_7,
@@ -153,7 +208,6 @@ static int layer_over(const struct sigaction *action, int signal) {
     int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS;
     for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
         const struct program_action *below = actions_below[layer][signal];
-        /* A handler that lies below a layer and is installed over it again calls nothing, or it would call itself. */
         if (below && is_same_handler(action, &below->action)) return layer;
         if (!below) unused = layer;
         if (!(kept_layers[signal] & 1 << layer)) free = layer;
@@ -186,7 +240,7 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
     /* A handler of these does not return. */
     const uint64_t faults = 1u << SIGSEGV | 1u << SIGBUS | 1u << SIGFPE | 1u << SIGILL | 1u << SIGTRAP | 1u << SIGABRT | (uint64_t)1 << SIGSYS;
     struct sigaction found, replaced, ours;
-    if (signal < 1 || signal > 64 || (signal < 64 && faults >> signal & 1)) {
+    if (signal < 64 && faults >> signal & 1) {
         errno = EINVAL;
         return -1;
     }
@@ -208,7 +262,6 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
             }
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
-        __atomic_store_n(&newest_layer[signal], layer, __ATOMIC_RELAXED);
         last_layer[signal] = layer;
         const struct sigaction *below = &actions_below[layer][signal]->action;
         make_layer(layer, below, signal, &ours);
@@ -255,14 +308,22 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
 
 /* The action of SIGURG is the library's own, and not the program's, while a thread is asked for its backtrace: such a question ends first. */
 __attribute__((cold)) int rl_take_signal(int signal, rl_signal_function function) {
+    if (signal < 1 || signal > 64) {
+        errno = EINVAL;
+        return -1;
+    }
     if (signal == SIGURG) rl_forbid_questions();
+    __atomic_add_fetch(&changes[signal], 1, __ATOMIC_SEQ_CST);
     int result = take_signal(signal, function);
+    __atomic_add_fetch(&changes[signal], 1, __ATOMIC_SEQ_CST);
     if (signal == SIGURG) rl_allow_questions();
     return result;
 }
 
 __attribute__((cold)) void rl_give_back_signal(int signal) {
     if (signal == SIGURG) rl_forbid_questions();
+    __atomic_add_fetch(&changes[signal], 1, __ATOMIC_SEQ_CST);
     give_back_signal(signal);
+    __atomic_add_fetch(&changes[signal], 1, __ATOMIC_SEQ_CST);
     if (signal == SIGURG) rl_allow_questions();
 }
