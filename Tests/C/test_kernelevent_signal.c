@@ -516,3 +516,180 @@ RL_TEST(a_handler_that_is_installed_again_is_called_once, "S-KEV-3",
         RLRelease(source);
     }
 }
+
+/* Handlers that call what they found, each with its own. */
+static struct sigaction found_by_first, found_by_second;
+static void call_found(const struct sigaction *found, int number, siginfo_t *info, void *context) {
+    if (found->sa_flags & SA_SIGINFO) found->sa_sigaction(number, info, context);
+    else if (found->sa_handler != SIG_DFL && found->sa_handler != SIG_IGN) found->sa_handler(number);
+}
+static void first_chaining(int number, siginfo_t *info, void *context) {
+    if (__atomic_add_fetch(&called, 1, __ATOMIC_RELAXED) < 10) call_found(&found_by_first, number, info, context);
+}
+static int called_second;
+static void second_chaining(int number) {
+    if (++called_second < 10) call_found(&found_by_second, number, NULL, NULL);
+}
+/* One that is installed already does not call another one of these, which may call it: only what has displaced both. */
+static void install_chaining_one(const struct sigaction *action, struct sigaction *found) {
+    struct sigaction now;
+    sigaction(SIGUSR1, NULL, &now);
+    if (sigismember(&found->sa_mask, SIGUSR2) == 1 && (now.sa_sigaction == first_chaining || now.sa_handler == second_chaining)) return;
+    ck_assert_int_eq(sigaction(SIGUSR1, action, found), 0);
+    /* Marks it as installed. */
+    sigaddset(&found->sa_mask, SIGUSR2);
+}
+static void install_first(void) {
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = first_chaining;
+    install_chaining_one(&action, &found_by_first);
+}
+static void install_second(void) {
+    struct sigaction action = {.sa_handler = second_chaining};
+    install_chaining_one(&action, &found_by_second);
+}
+
+RL_TEST(handlers_that_call_the_librarys, "S-KEV-3",
+        "In each delivery one report is made and no handler is called without end, however the program's handlers that call the library's come to lie over it and below it") {
+    for (unsigned steps = 0; steps < 4 * 4 * 4 * 4; steps++) {
+        int total = 0;
+        signal(SIGUSR1, SIG_DFL);
+        found_by_first = found_by_second = (struct sigaction){.sa_flags = 0};
+        RLSourceRef source = NULL;
+        for (unsigned step = 0, left = steps; step < 4; step++, left /= 4) {
+            switch (left % 4) {
+            case 0: install_first(); break;
+            case 1: install_second(); break;
+            default:
+                /* One is made before the other ends, or after it. */
+                if (source && left % 4 == 2) {
+                    RLSourceInvalidate(source);
+                    RLRelease(source);
+                    source = NULL;
+                }
+                RLSourceRef made = make(SIGUSR1, &total);
+                ck_assert_ptr_nonnull(made);
+                if (source) {
+                    RLSourceInvalidate(source);
+                    RLRelease(source);
+                }
+                source = made;
+                RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+            }
+        }
+        if (!source) continue;
+        for (int i = 1; i <= 2; i++) {
+            called = called_second = 0;
+            raise(SIGUSR1);
+            ck_assert_msg(called <= 2 && called_second <= 2, "steps %u: %d and %d calls", steps, called, called_second);
+            RLRunInMode(kRLDefaultMode, 0, true);
+            ck_assert_msg(total == i, "steps %u: %d reports of %d", steps, total, i);
+        }
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+}
+
+/* The program's handler below the library's jumps; that above it calls the library's. */
+static sigjmp_buf landing;
+static void jump_to_landing(int number) {
+    (void)number;
+    siglongjmp(landing, 1);
+}
+static int raise_deeper(int depth) {
+    /* Memory that nobody writes to. */
+    volatile char room[4096];
+    room[depth] = 0;
+    if (depth > 0) return raise_deeper(depth - 1) + room[depth];
+    return raise(SIGUSR1);
+}
+
+RL_TEST(a_jump_out_of_the_lowest_handler, "S-KEV-3 S-KEV-15",
+        "Each delivery is reported, and comes to the handler that lies below the library's and jumps, also where another one calls the library's") {
+    for (volatile int with_info = 0; with_info < 2; with_info++) {
+        int total = 0;
+        volatile int jumps = 0;
+        struct sigaction action = {.sa_handler = jump_to_landing};
+        sigaction(SIGUSR1, &action, NULL);
+        RLSourceRef source = make(SIGUSR1, &total);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        if (with_info) install_first();
+        else install_second();
+        for (volatile int i = 0; i < 50; i++) {
+            called = called_second = 0;
+            if (sigsetjmp(landing, 1)) jumps++;
+            else raise_deeper(with_info ? i % 10 : 0);
+        }
+        ck_assert_int_eq(jumps, 50);
+        expect_run(kRLDefaultMode, 0, true, HandledSource);
+        ck_assert_int_eq(total, 50);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        signal(SIGUSR1, SIG_DFL);
+    }
+}
+
+static void raise_until_over(void *unused) {
+    (void)unused;
+    while (goes_on()) {
+        int before = __atomic_load_n(&called, __ATOMIC_RELAXED);
+        raise(SIGWINCH);
+        if (__atomic_load_n(&called, __ATOMIC_RELAXED) == before) called_once++;
+    }
+}
+
+RL_TEST(a_handler_misses_nothing, "S-KEV-3", "The program's handler is called for each delivery while another thread makes and ends the only source of the signal") {
+    install(SIGWINCH, 1);
+    Thread *other = thread_start(raise_until_over, NULL);
+    double end = seconds_now() + 2;
+    while (seconds_now() < end) {
+        int total = 0;
+        RLSourceRef source = make(SIGWINCH, &total);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+    }
+    __atomic_store_n(&is_over, true, __ATOMIC_SEQ_CST);
+    thread_join(other);
+    ck_assert_int_eq(called_once, 0);
+}
+
+static void be_interrupted(int number) {
+    for (int i = 0; i < 3; i++) {
+        int ends[2];
+        char byte;
+        make_pipe(ends);
+        pid_t child = fork();
+        if (child == 0) {
+            usleep(20000);
+            _exit(0);
+        }
+        ssize_t count;
+        /* The child ends while this waits, or before: then it is interrupted by nothing. */
+        alarm(1);
+        count = read(ends[0], &byte, 1);
+        alarm(0);
+        ck_assert_int_eq(count, -1);
+        ck_assert_int_eq(errno, EINTR);
+        struct sigaction now;
+        sigaction(number, NULL, &now);
+        ck_assert(!(now.sa_flags & SA_RESTART));
+        close(ends[0]);
+        close(ends[1]);
+        waitpid(child, NULL, 0);
+    }
+}
+
+RL_TEST(flags_of_the_librarys_action_hold, "S-KEV-3", "What siginterrupt(3) says of a signal that has a source stays") {
+    int total = 0;
+    RLSourceRef source = make(SIGCHLD, &total);
+    /* As siginterrupt(3) does. */
+    struct sigaction action;
+    sigaction(SIGCHLD, NULL, &action);
+    action.sa_flags &= ~SA_RESTART;
+    sigaction(SIGCHLD, &action, NULL);
+    action = (struct sigaction){.sa_handler = plain};
+    sigaction(SIGALRM, &action, NULL);
+    be_interrupted(SIGCHLD);
+    RLSourceInvalidate(source);
+    RLRelease(source);
+}

@@ -3,13 +3,12 @@ import CRunLoop
 import CRunLoopLinux
 
 /// A number whose object has become invalid and that its thread has not closed yet. In the child of `fork` that thread may not exist: then the child
-/// closes it. Lies on the stack of the thread, which meanwhile calls no client code and so does not end; the stacks of vanished threads are still there
-/// when `forkedChild` is called.
+/// closes it. A part of the object, to which the thread has a reference; meanwhile it calls no client code and so does not end.
 struct ClosingNumber: ~Copyable, Listed {
     /// -1 for none. Written by the thread.
     private var number: Int32 = -1
     private var file = FileIdentity()
-    private let thread = RLThisThread_()
+    private var thread: UInt = 0
     /// Guarded by the registry's lock.
     var next: UnsafeMutablePointer<ClosingNumber>?
     var previous: UnsafeMutablePointer<ClosingNumber>?
@@ -19,6 +18,7 @@ struct ClosingNumber: ~Copyable, Listed {
     static func beginLocked(_ closing: UnsafeMutablePointer<ClosingNumber>, _ number: Int32, _ file: FileIdentity) {
         closing.pointee.number = number
         closing.pointee.file = file
+        closing.pointee.thread = RLThisThread_()
         process.pointee.closingNumbers.insert(closing)
     }
 

@@ -24,6 +24,8 @@ struct FileDescriptor: ~Copyable {
     /// `retain`, `release` and `copyDescription`, and the callout as `perform`; shared by all objects that have the same.
     let callbacks: CallbacksPointer
     let source: OwnedSource
+    /// While it is becoming invalid.
+    var closing = ClosingNumber()
 }
 
 typealias FileDescriptorPointer = UnsafeMutablePointer<FileDescriptor>
@@ -189,8 +191,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 
     /// `RLFileDescriptorInvalidate`, in the order of S-FD-11.
     func invalidate() {
-        var closing = ClosingNumber()
-        withUnsafeMutablePointer(to: &closing) { invalidate($0) }
+        withUnsafeMutablePointer(to: &pointee.closing) { invalidate($0) }
     }
 
     private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {

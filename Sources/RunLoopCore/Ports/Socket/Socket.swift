@@ -52,6 +52,8 @@ struct Socket: ~Copyable {
     /// Addresses, once they have been asked for. Guarded by the registry's lock.
     var address: DataPointer?
     var peerAddress: DataPointer?
+    /// While it is becoming invalid.
+    var closing = ClosingNumber()
 }
 
 typealias SocketPointer = UnsafeMutablePointer<Socket>
@@ -283,8 +285,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// `RLSocketInvalidate`. A number that names another file by now is not the socket's to close.
     func invalidate() {
-        var closing = ClosingNumber()
-        withUnsafeMutablePointer(to: &closing) { invalidate($0) }
+        withUnsafeMutablePointer(to: &pointee.closing) { invalidate($0) }
     }
 
     private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {
