@@ -71,9 +71,14 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
  * without a handler. Unless the library takes it now, or the program has installed something: that is what the signal then finds. */
 static void let_go(int signal, int layer, const struct sigaction *below) {
     struct sigaction now;
-    if (sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || sigaction(signal, below, &now) != 0) return;
-    if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
-    /* Blocked until the handler returns. */
+    if (sigaction(signal, NULL, &now) != 0) return;
+    if (layer_of(&now) == layer) {
+        if (sigaction(signal, below, &now) != 0) return;
+        if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
+    } else if (!is_called(&now) || !(now.sa_flags & (int)SA_RESETHAND)) {
+        return;
+    }
+    /* A handler that is to be called once was put back since the delivery began: it is called now. Blocked until the handler returns. */
     raise(signal);
 }
 
@@ -90,9 +95,12 @@ static bool is_caller(int signal, const struct sigaction *below, bool is_shown) 
 static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *below) {
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->action.sa_flags & (int)SA_RESETHAND &&
-        !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED))
+        !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        const int saved = errno;
+        if (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) let_go(signal, layer, &default_action.action);
+        errno = saved;
         return;
+    }
     if (below->action.sa_flags & SA_SIGINFO)
         below->action.sa_sigaction(signal, info, context);
     else
@@ -286,18 +294,20 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     kept_layers[signal] &= ~(1 << layer);
     struct program_action **place = &actions_below[layer][signal];
     struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
-    /* From here on the kernel makes sure that this one is called once. */
-    if (below->action.sa_flags & (int)SA_RESETHAND) below = __atomic_exchange_n(place, &default_action, __ATOMIC_ACQ_REL);
-    if (sigaction(signal, &below->action, &replaced) != 0) {
-        /* The layer remains, and calls what lies below. */
-        __atomic_store_n(place, below, __ATOMIC_RELEASE);
+    const struct sigaction *const restored = &below->action;
+    if (sigaction(signal, restored, &replaced) != 0) return; /* The layer remains, and calls what lies below. */
+    if (layer_of(&replaced) >= 0 || is_same_action(&replaced, restored)) {
+        /* From here on the kernel makes sure that this one is called once, unless a delivery to the layer was faster. Two at this moment may both call it:
+         * that is better than none. */
+        if (below->action.sa_flags & (int)SA_RESETHAND &&
+            !__atomic_compare_exchange_n(place, &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+            sigaction(signal, NULL, &now) == 0 && is_same_action(&now, restored))
+            sigaction(signal, &default_action.action, NULL);
         return;
     }
-    if (layer_of(&replaced) >= 0 || is_same_action(&replaced, &below->action)) return;
     /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
-    __atomic_store_n(place, below, __ATOMIC_RELEASE);
     kept_layers[signal] |= 1 << layer;
-    now = below->action;
+    now = *restored;
     for (;;) {
         struct sigaction last = now;
         now = replaced;

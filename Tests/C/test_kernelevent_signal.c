@@ -693,3 +693,35 @@ RL_TEST(flags_of_the_librarys_action_hold, "S-KEV-3", "What siginterrupt(3) says
     RLSourceInvalidate(source);
     RLRelease(source);
 }
+
+static int turn_of_maker;
+static void make_and_end_in_turn(void *unused) {
+    (void)unused;
+    for (;;) {
+        int turn = __atomic_load_n(&turn_of_maker, __ATOMIC_SEQ_CST);
+        if (turn < 0) return;
+        if (turn == 0) continue;
+        int total = 0;
+        RLSourceRef source = make(SIGUSR1, &total);
+        __atomic_store_n(&turn_of_maker, 2, __ATOMIC_SEQ_CST);
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        __atomic_store_n(&turn_of_maker, 0, __ATOMIC_SEQ_CST);
+    }
+}
+
+RL_TEST(a_handler_to_be_called_once_misses_nothing, "S-KEV-3",
+        "A handler with SA_RESETHAND is called for the delivery that comes while another thread ends the only source, and the process lives") {
+    Thread *other = thread_start(make_and_end_in_turn, NULL);
+    for (int i = 1; i <= 4000; i++) {
+        install(SIGUSR1, 4);
+        __atomic_store_n(&turn_of_maker, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&turn_of_maker, __ATOMIC_SEQ_CST) == 1) continue;
+        for (volatile int pause = 0; pause < i % 200 * 4; pause++) continue;
+        raise(SIGUSR1);
+        ck_assert_int_eq(count_of(&called_once), i);
+        while (__atomic_load_n(&turn_of_maker, __ATOMIC_SEQ_CST) != 0) continue;
+    }
+    __atomic_store_n(&turn_of_maker, -1, __ATOMIC_SEQ_CST);
+    thread_join(other);
+}
