@@ -62,8 +62,9 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
     struct sigaction ours, now;
     make_layer(layer, below, signal, &ours);
     const int wanted = ours.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP);
-    if (wanted == 0 || sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || (now.sa_flags & wanted) == wanted) return;
-    now.sa_flags |= wanted;
+    /* Others, such as siginterrupt(3), leave SA_SIGINFO. */
+    if (wanted == 0 || sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || now.sa_flags & SA_SIGINFO) return;
+    now.sa_flags |= wanted | SA_SIGINFO;
     if (sigaction(signal, &now, &ours) == 0 && layer_of(&ours) != layer) sigaction(signal, &ours, NULL);
 }
 
@@ -143,7 +144,7 @@ static bool goes_on(int signal, const void *context, const void *here) {
 
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller) {
     const int saved = errno;
-    volatile uint64_t mark;
+    volatile uint64_t mark = 0;
     const struct delivery outer = present;
     const bool is_shown = !is_end_of_delivery(caller);
     const bool is_first = !is_shown || !goes_on(signal, context, (const void *)&mark);
@@ -296,7 +297,8 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     struct program_action *below = __atomic_load_n(place, __ATOMIC_RELAXED);
     const struct sigaction *const restored = &below->action;
     if (sigaction(signal, restored, &replaced) != 0) return; /* The layer remains, and calls what lies below. */
-    if (layer_of(&replaced) >= 0 || is_same_action(&replaced, restored)) {
+    /* Another layer is one that the program has restored since the check, as any other action. */
+    if (layer_of(&replaced) == layer || is_same_action(&replaced, restored)) {
         /* From here on the kernel makes sure that this one is called once, unless a delivery to the layer was faster. Two at this moment may both call it:
          * that is better than none. */
         if (below->action.sa_flags & (int)SA_RESETHAND &&

@@ -605,6 +605,43 @@ RL_TEST(to_the_next_instant_after_what_is_queued, "S-CLK-8",
     }
 }
 
+static RLRunResult result_inside;
+static void wait_inside(void *unused) {
+    (void)unused;
+    result_inside = RLRunInMode(kRLDefaultMode, 1, false);
+}
+static void wait_in_timer(RLTimerRef timer, void *info) {
+    (void)timer;
+    wait_inside(info);
+}
+
+RL_TEST(to_the_end_of_a_wait_in_what_is_due, "S-CLK-8", "Where what is queued or due waits by the clock, AdvanceToNext goes to the end of that wait, or to what is due before it") {
+    for (int is_timer = 0; is_timer < 2; is_timer++) {
+        use_clock();
+        add_timer(&far_off, date_in(5), 0, kRLDefaultMode);
+        RLTimerRef overdue = RLTimerCreate(start - 1, 0, 0, 0, wait_in_timer, NULL);
+        if (is_timer) RLAddTimer(RLGetCurrent(), overdue, kRLDefaultMode);
+        else RLPerformFunction(RLGetCurrent(), kRLDefaultMode, wait_inside, NULL, NULL);
+        ck_assert(RLClockAdvanceToNext(clock_of_loop));
+        ck_assert_str_eq(result_name(result_inside), "TimedOut");
+        ck_assert(is(passed(), 1));
+        expect_trace("");
+        ck_assert(RLClockAdvanceToNext(clock_of_loop));
+        expect_trace("far off");
+        ck_assert(is(passed(), 5));
+        /* The clock does not go on by itself after that. */
+        add_timer(&sooner, date_in(1), 0, kRLDefaultMode);
+        expect_run(kRLDefaultMode, 0, false, TimedOut);
+        expect_trace("");
+        RLTimerInvalidate(overdue);
+        RLRelease(overdue);
+        RLClockAdvance(clock_of_loop, 1);
+        expect_trace("sooner");
+        RLSetClock(RLGetCurrent(), NULL);
+        RLRelease(clock_of_loop);
+    }
+}
+
 RL_TEST(to_the_next_instant_of_a_hosts_wait, "S-CLK-8", "In a foreign run's wait AdvanceToNext goes to the timers' instants as they are now") {
     use_clock();
     static Probe moved = {.name = "moved"}, gone = {.name = "gone"};

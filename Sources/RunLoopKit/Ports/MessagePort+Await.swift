@@ -23,7 +23,8 @@ extension MessagePort {
     ///   - bytes: what to send, at most 0x60000000 bytes. More than 32 KiB are copied to the receiver on a separate thread, which a
     ///     cancellation does not wait for; where the receiver has no room, it goes on to wait for that at most as long as it has waited.
     ///   - msgid: any number.
-    ///   - descriptors: open ones, at most 128; the receiver gets duplicates.
+    ///   - descriptors: open ones, at most 128; the receiver gets duplicates. This process has duplicates too until they are sent, and their close ends its
+    ///     record locks on those files, as each close does (fcntl(2)).
     ///   - timeout: for everything together; nil for no limit.
     ///   - loop: receives the answer, in its common modes, which are not empty meanwhile.
     ///   - isolation: the caller's actor, on which the caller continues; leave it out.
