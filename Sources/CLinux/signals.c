@@ -25,6 +25,8 @@ static struct program_action default_action;       /* SIG_DFL */
 /* What the program had installed when a layer was; NULL for a layer that was never used. Written by the thread that takes or gives back, releasing,
  * and, for a handler that is to be called once, by the layer that calls it; read by the layer, acquiring. */
 static struct program_action *actions_below[SIGNAL_LAYERS][65];
+/* A handler that is to be called once, and that the library has put back: a delivery to the layer, which does not find it any more, is repeated once. */
+static struct program_action *passed_on[SIGNAL_LAYERS][65];
 /* The layer installed last, and a bit for each that the program may call or restore. Guarded by the caller's lock. */
 static int last_layer[65], kept_layers[65];
 /* Whether the library has the signal. Sequentially consistent: a layer that lets go looks at it after the change of the action, and a thread that takes
@@ -76,10 +78,11 @@ static void let_go(int signal, int layer, const struct sigaction *below) {
     if (layer_of(&now) == layer) {
         if (sigaction(signal, below, &now) != 0) return;
         if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
-    } else if (!is_called(&now) || !(now.sa_flags & (int)SA_RESETHAND)) {
-        return;
+    } else {
+        const struct program_action *passed = __atomic_exchange_n(&passed_on[layer][signal], NULL, __ATOMIC_ACQ_REL);
+        if (!passed || !is_same_action(&now, &passed->action)) return;
     }
-    /* A handler that is to be called once was put back since the delivery began: it is called now. Blocked until the handler returns. */
+    /* Blocked until the handler returns. */
     raise(signal);
 }
 
@@ -113,33 +116,63 @@ static void call_below(int signal, siginfo_t *info, void *context, int layer, st
 struct delivery {
     const uint64_t *mark; /* Where the frame of the first layer has the number. */
     uint64_t number;
-    const void *context;
     int signal;
     unsigned layers;
 };
 static __thread struct delivery present __attribute__((tls_model("initial-exec")));
 
-/* Whether the kernel has called, or the caller has left its frame to who is called: the instructions there are those that end a delivery. */
-static bool is_end_of_delivery(const void *caller) {
+/* Whether the kernel may read a word, which it does before it refuses the call. */
+static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno != EFAULT; }
+
 #if defined(__x86_64__)
-    static const unsigned char code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+/* Where handlers return to, by what the C library has told the kernel. Relaxed: always the same. */
+static uint64_t end_of_deliveries;
+
+static void look_at_end_of_deliveries(int signal) {
+    struct {
+        uint64_t handler, flags, end, mask;
+    } action;
+    if (syscall(SYS_rt_sigaction, signal, NULL, &action, sizeof action.mask) == 0) __atomic_store_n(&end_of_deliveries, action.end, __ATOMIC_RELAXED);
+}
+#endif
+
+/* Whether the kernel has called, or the caller has left its frame to who is called. */
+static bool is_end_of_delivery(const unsigned char *caller) {
+#if defined(__x86_64__)
+    return (uintptr_t)caller == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED);
 #elif defined(__aarch64__)
+    /* Others end the comparison early, and may be the last of their page. */
     static const unsigned char code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4};
+    for (size_t i = 0; i < sizeof code; i++)
+        if (caller[i] != code[i]) return false;
+    return true;
 #else
-    static const unsigned char code[] = {0};
     return false;
 #endif
-    return memcmp(caller, code, sizeof code) == 0;
 }
 
-/* Whether a layer that a handler calls is entered in the present delivery. The frames of that lie above, and their memory is as it was. A handler without
- * siginfo_t has no context to pass on. */
-static bool goes_on(int signal, const void *context, const void *here) {
-    const uintptr_t frame = (uintptr_t)here, passed = (uintptr_t)context;
-    if (present.signal != signal || (uintptr_t)present.mark <= frame) return false;
-    if (passed > frame && passed - frame < 65536 && passed % sizeof(void *) == 0) return context == present.context;
-    /* The stack of a stale one may be gone. The kernel reads the mask first. */
-    return syscall(SYS_rt_sigprocmask, -1, present.mark, NULL, sizeof *present.mark) != 0 && errno != EFAULT && *present.mark == present.number;
+/* Whether the kernel's frame for a delivery has this word. It lies higher than the frames of all handlers. */
+static bool is_of_frame(const uint64_t *word) {
+#if defined(__x86_64__)
+    /* The place to return to, flags, no link, and later the code segment. */
+    return *word == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) && word[1] < 16 && word[2] == 0 && (word[24] & 0xffff) == 0x33;
+#else
+    return *word == 0x21046508001; /* The magic number and the size of the floating-point registers of ARM64. */
+#endif
+}
+
+/* Whether a layer that a handler calls is entered in the present delivery. Then the frame of its first layer lies above, and no frame of the kernel between.
+ * After a jump there is one, and where another delivery comes meanwhile. */
+static bool goes_on(int signal, const uint64_t *here) {
+    enum { FURTHEST = 1 << 18, PAGE = 4096 };
+    if (present.signal != signal || present.mark <= here || (uintptr_t)present.mark - (uintptr_t)here > FURTHEST) return false;
+    if (!is_readable(present.mark) || *present.mark != present.number) return false;
+    for (const uint64_t *word = here; word < present.mark; word++) {
+        /* Not all of it, if they lie on two stacks. */
+        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return false;
+        if (is_of_frame(word)) return false;
+    }
+    return true;
 }
 
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller) {
@@ -147,14 +180,14 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     volatile uint64_t mark = 0;
     const struct delivery outer = present;
     const bool is_shown = !is_end_of_delivery(caller);
-    const bool is_first = !is_shown || !goes_on(signal, context, (const void *)&mark);
+    const bool is_first = !is_shown || !goes_on(signal, (const uint64_t *)&mark);
     errno = saved;
     if (!is_first) {
         if (present.layers & 1u << layer) return;
         present.layers |= 1u << layer;
     } else {
         mark = outer.number + 1;
-        present = (struct delivery){(const uint64_t *)&mark, outer.number + 1, context, signal, 1u << layer};
+        present = (struct delivery){(const uint64_t *)&mark, outer.number + 1, signal, 1u << layer};
         tell_library(signal);
     }
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
@@ -269,12 +302,16 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
                 if (installed >= 0) sigaction(signal, &found, NULL);
                 return refuse(signal, layer < SIGNAL_LAYERS ? ENOMEM : EBUSY);
             }
+            __atomic_store_n(&passed_on[layer][signal], NULL, __ATOMIC_RELAXED);
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         last_layer[signal] = layer;
         const struct sigaction *below = &actions_below[layer][signal]->action;
         make_layer(layer, below, signal, &ours);
         if (sigaction(signal, &ours, &replaced) != 0) return refuse(signal, errno);
+#if defined(__x86_64__)
+        look_at_end_of_deliveries(signal);
+#endif
         /* What lies below is there instead of a layer that has let go meanwhile. */
         const int former = layer_of(&replaced);
         if ((former >= 0 && former == installed) || is_same_action(&replaced, below)) return 0;
@@ -301,8 +338,9 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     if (layer_of(&replaced) == layer || is_same_action(&replaced, restored)) {
         /* From here on the kernel makes sure that this one is called once, unless a delivery to the layer was faster. Two at this moment may both call it:
          * that is better than none. */
-        if (below->action.sa_flags & (int)SA_RESETHAND &&
-            !__atomic_compare_exchange_n(place, &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+        if (!(restored->sa_flags & (int)SA_RESETHAND)) return;
+        __atomic_store_n(&passed_on[layer][signal], below, __ATOMIC_RELEASE);
+        if (!__atomic_compare_exchange_n(place, &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
             sigaction(signal, NULL, &now) == 0 && is_same_action(&now, restored))
             sigaction(signal, &default_action.action, NULL);
         return;

@@ -13,9 +13,10 @@ public func RLGetVersion() -> UnsafePointer<CChar> {
 @c @implementation
 public func RLAbsoluteTimeGetCurrent() -> Double {
     if process.pointee.manualClocks.load(ordering: .relaxed) != 0, let loop = RunLoop.ofThread, let clock = loop.manualClock {
+        let date = clock.date(of: loop)
         // What the thread does next comes after what it has seen, for other loops as well.
         if !loop.isRunning { clock.endMoves() }
-        return clock.date(of: loop)
+        return date
     }
     return Double(Clock.wallNow()) / 1e9
 }
