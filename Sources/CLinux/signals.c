@@ -112,14 +112,16 @@ static void call_below(int signal, siginfo_t *info, void *context, int layer, st
 }
 
 /* The delivery in which the thread has entered a layer last. Its handlers may call further layers, or the same one: what lies below a layer is called once
- * in a delivery. A handler may leave by siglongjmp(3): then this is stale until the next delivery. */
+ * in a delivery. The mark of it is a number in the kernel's own frame, in `uc_link`, which the kernel sets to 0 in each and does not read. So a delivery
+ * whose handler has left by siglongjmp(3) is not taken for a later one. */
 struct delivery {
-    const uint64_t *mark; /* Where the frame of the first layer has the number. */
+    uint64_t *link;
     uint64_t number;
     int signal;
     unsigned layers;
 };
 static __thread struct delivery present __attribute__((tls_model("initial-exec")));
+static __thread uint64_t deliveries __attribute__((tls_model("initial-exec")));
 
 /* Whether the kernel may read a word, which it does before it refuses the call. */
 static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno != EFAULT; }
@@ -147,47 +149,51 @@ static bool is_end_of_delivery(const unsigned char *caller) {
         if (caller[i] != code[i]) return false;
     return true;
 #else
-    return false;
+#error "The frames of signals on this processor are not known."
 #endif
 }
 
-/* Whether the kernel's frame for a delivery has this word. It lies higher than the frames of all handlers. */
-static bool is_of_frame(const uint64_t *word) {
-#if defined(__x86_64__)
-    /* The place to return to, flags, no link, and later the code segment. */
-    return *word == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) && word[1] < 16 && word[2] == 0 && (word[24] & 0xffff) == 0x33;
+/* The link in the kernel's frame, by where the stack was when the kernel called. */
+static uint64_t *link_at(void *frame) {
+#if defined(__aarch64__)
+    return (uint64_t *)frame + 17; /* Behind siginfo_t and the flags. */
 #else
-    return *word == 0x21046508001; /* The magic number and the size of the floating-point registers of ARM64. */
+    return (uint64_t *)frame + 1; /* Behind the flags. */
 #endif
 }
 
-/* Whether a layer that a handler calls is entered in the present delivery. Then the frame of its first layer lies above, and no frame of the kernel between.
- * After a jump there is one, and where another delivery comes meanwhile. */
-static bool goes_on(int signal, const uint64_t *here) {
+/* The link in the innermost frame of the kernel above a layer that a handler has called; NULL if none is found. */
+static uint64_t *find_link(uint64_t *word) {
     enum { FURTHEST = 1 << 18, PAGE = 4096 };
-    if (present.signal != signal || present.mark <= here || (uintptr_t)present.mark - (uintptr_t)here > FURTHEST) return false;
-    if (!is_readable(present.mark) || *present.mark != present.number) return false;
-    for (const uint64_t *word = here; word < present.mark; word++) {
-        /* Not all of it, if they lie on two stacks. */
-        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return false;
-        if (is_of_frame(word)) return false;
+    for (uint64_t *const end = word + FURTHEST / sizeof *word; word < end; word++) {
+        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return NULL;
+#if defined(__aarch64__)
+        /* The magic number and the size of the floating-point registers. */
+        uint64_t *const link = word - 57;
+        if (*word != 0x21046508001) continue;
+#else
+        /* The place to return to, flags, the link, and later the code segment. */
+        uint64_t *const link = word + 2;
+        if (*word != __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) || !is_readable(word + 24) || word[1] >= 16 || (word[24] & 0xffff) != 0x33) continue;
+#endif
+        if (*link == 0 || *link == present.number) return link;
     }
-    return true;
+    return NULL;
 }
 
-__attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller) {
+__attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller, void *frame) {
     const int saved = errno;
-    volatile uint64_t mark = 0;
     const struct delivery outer = present;
     const bool is_shown = !is_end_of_delivery(caller);
-    const bool is_first = !is_shown || !goes_on(signal, (const uint64_t *)&mark);
+    uint64_t *const link = is_shown ? find_link(frame) : link_at(frame);
+    const bool is_first = !link || link != present.link || *link != present.number || signal != present.signal;
     errno = saved;
     if (!is_first) {
         if (present.layers & 1u << layer) return;
         present.layers |= 1u << layer;
     } else {
-        mark = outer.number + 1;
-        present = (struct delivery){(const uint64_t *)&mark, outer.number + 1, signal, 1u << layer};
+        present = (struct delivery){link, ++deliveries, signal, 1u << layer};
+        if (link) *link = present.number;
         tell_library(signal);
     }
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
@@ -201,14 +207,14 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
         if (!is_called_already) call_below(signal, info, context, layer, below);
     }
     if (is_first) {
+        if (link) *link = 0;
         present = outer;
-        mark = 0;
     }
 }
 
 #define LAYER(number) \
     static void on_signal_##number(int signal, siginfo_t *info, void *context) { \
-        on_signal(signal, info, context, number, __builtin_return_address(0)); \
+        on_signal(signal, info, context, number, __builtin_return_address(0), __builtin_dwarf_cfa()); \
     }
 LAYER(0) LAYER(1) LAYER(2) LAYER(3) LAYER(4) LAYER(5) LAYER(6) LAYER(7)
 
