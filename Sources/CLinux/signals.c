@@ -27,6 +27,8 @@ static struct program_action default_action;       /* SIG_DFL */
 static struct program_action *actions_below[SIGNAL_LAYERS][65];
 /* A handler that is to be called once, and that the library has put back: a delivery to the layer, which does not find it any more, is repeated once. */
 static struct program_action *passed_on[SIGNAL_LAYERS][65];
+/* What lies below a layer as long as it was not called, if it is to be called once. Guarded by the caller's lock. */
+static struct program_action *once_below[SIGNAL_LAYERS][65];
 /* The layer installed last, and a bit for each that the program may call or restore. Guarded by the caller's lock. */
 static int last_layer[65], kept_layers[65];
 /* Whether the library has the signal. Sequentially consistent: a layer that lets go looks at it after the change of the action, and a thread that takes
@@ -75,12 +77,15 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
 static void let_go(int signal, int layer, const struct sigaction *below) {
     struct sigaction now;
     if (sigaction(signal, NULL, &now) != 0) return;
-    if (layer_of(&now) == layer) {
-        if (sigaction(signal, below, &now) != 0) return;
+    const int other = layer_of(&now);
+    if (other == layer) {
+        if (__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || sigaction(signal, below, &now) != 0) return;
         if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
     } else {
         const struct program_action *passed = __atomic_exchange_n(&passed_on[layer][signal], NULL, __ATOMIC_ACQ_REL);
-        if (!passed || !is_same_action(&now, &passed->action)) return;
+        if (!passed || !(is_same_action(&now, &passed->action) ||
+                         (other >= 0 && __atomic_load_n(&actions_below[other][signal], __ATOMIC_ACQUIRE) == passed)))
+            return;
     }
     /* Blocked until the handler returns. */
     raise(signal);
@@ -101,7 +106,7 @@ static void call_below(int signal, siginfo_t *info, void *context, int layer, st
     if (below->action.sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         const int saved = errno;
-        if (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) let_go(signal, layer, &default_action.action);
+        let_go(signal, layer, &default_action.action);
         errno = saved;
         return;
     }
@@ -115,10 +120,12 @@ static void call_below(int signal, siginfo_t *info, void *context, int layer, st
  * in a delivery. The mark of it is a number in the kernel's own frame, in `uc_link`, which the kernel sets to 0 in each and does not read. So a delivery
  * whose handler has left by siglongjmp(3) is not taken for a later one. */
 struct delivery {
-    uint64_t *link;
+    uint64_t *link; /* NULL if the frame is not known: handlers with one argument have called. */
     uint64_t number;
+    const void *frame; /* Of the layer. */
     int signal;
     unsigned layers;
+    int depth; /* How many such layers lie above, without an end that is known. */
 };
 static __thread struct delivery present __attribute__((tls_model("initial-exec")));
 static __thread uint64_t deliveries __attribute__((tls_model("initial-exec")));
@@ -153,6 +160,18 @@ static bool is_end_of_delivery(const unsigned char *caller) {
 #endif
 }
 
+enum { FURTHEST = 1 << 18 };
+
+#if defined(__x86_64__)
+/* Whether a frame of the kernel begins here, which has another word for 200 bytes: the place to return to, flags, and later the code segment. */
+static bool is_frame(const uint64_t *word) {
+    return *word == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) && word[1] < 16 && (word[24] & 0xffff) == 0x33;
+}
+#else
+/* The magic number and the size of the floating-point registers, which the kernel's frame has behind the others. */
+static const uint64_t FLOATING_POINT = 0x21046508001;
+#endif
+
 /* The link in the kernel's frame, by where the stack was when the kernel called. */
 static uint64_t *link_at(void *frame) {
 #if defined(__aarch64__)
@@ -162,54 +181,67 @@ static uint64_t *link_at(void *frame) {
 #endif
 }
 
-/* The link in the innermost frame of the kernel above a layer that a handler has called; NULL if none is found. */
-static uint64_t *find_link(uint64_t *word) {
-    enum { FURTHEST = 1 << 18, PAGE = 4096 };
-    for (uint64_t *const end = word + FURTHEST / sizeof *word; word < end; word++) {
-        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return NULL;
+/* The link of the context that a handler has passed on, if that is one in a frame of the kernel on this stack; else NULL. */
+static uint64_t *link_of(void *context, const uint64_t *here) {
+    uint64_t *const word = context;
+    if (word <= here || (uintptr_t)word - (uintptr_t)here > FURTHEST || (uintptr_t)word % sizeof *word != 0) return NULL;
 #if defined(__aarch64__)
-        /* The magic number and the size of the floating-point registers. */
-        uint64_t *const link = word - 57;
-        if (*word != 0x21046508001) continue;
+    return is_readable(word + 58) && word[58] == FLOATING_POINT ? word + 1 : NULL;
 #else
-        /* The place to return to, flags, the link, and later the code segment. */
-        uint64_t *const link = word + 2;
-        if (*word != __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) || !is_readable(word + 24) || word[1] >= 16 || (word[24] & 0xffff) != 0x33) continue;
+    return is_readable(word - 1) && is_readable(word + 23) && is_frame(word - 1) ? word + 1 : NULL;
 #endif
-        if (*link == 0 || *link == present.number) return link;
+}
+
+/* Whether a layer that a handler has called without a context is entered in the present delivery: the mark is there, and no later frame below it. */
+static bool goes_on(int signal, const uint64_t *here) {
+    enum { PAGE = 4096 };
+    if (!present.link || signal != present.signal || present.link <= here || (uintptr_t)present.link - (uintptr_t)here > FURTHEST) return false;
+    if (!is_readable(present.link) || *present.link != present.number) return false;
+    for (const uint64_t *word = here, *end = present.link - 24; word < end; word++) {
+        /* Not all of it, if they lie on two stacks. */
+        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return false;
+#if defined(__aarch64__)
+        if (*word == FLOATING_POINT) return false;
+#else
+        if (is_frame(word)) return false;
+#endif
     }
-    return NULL;
+    return true;
 }
 
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller, void *frame) {
     const int saved = errno;
     const struct delivery outer = present;
+    /* By where the stack is, or by what the handler has passed on. */
     const bool is_shown = !is_end_of_delivery(caller);
-    uint64_t *const link = is_shown ? find_link(frame) : link_at(frame);
-    const bool is_first = !link || link != present.link || *link != present.number || signal != present.signal;
+    uint64_t *const link = is_shown ? link_of(context, frame) : link_at(frame);
+    const bool is_first =
+        link ? link != present.link || *link != present.number || signal != present.signal : !goes_on(signal, frame);
+    /* Without contexts, all the way, handlers might call each other without end. */
+    const bool is_nested = is_first && !link && signal == present.signal && (const void *)frame < present.frame;
     errno = saved;
     if (!is_first) {
         if (present.layers & 1u << layer) return;
         present.layers |= 1u << layer;
     } else {
-        present = (struct delivery){link, ++deliveries, signal, 1u << layer};
+        if (is_nested && present.depth >= 16) return;
+        present = (struct delivery){link, ++deliveries, frame, signal, 1u << layer, is_nested ? present.depth + 1 : 0};
         if (link) *link = present.number;
         tell_library(signal);
     }
     struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
     if (is_first && signal == SIGCHLD) restore_flags(signal, layer, &below->action);
     if (!is_called(&below->action)) {
-        if (is_first && !__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) let_go(signal, layer, &below->action);
+        if (is_first && (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || __atomic_load_n(&passed_on[layer][signal], __ATOMIC_RELAXED)))
+            let_go(signal, layer, &below->action);
         errno = saved;
     } else {
         const bool is_called_already = is_first && is_caller(signal, &below->action, is_shown);
         errno = saved;
         if (!is_called_already) call_below(signal, info, context, layer, below);
     }
-    if (is_first) {
-        if (link) *link = 0;
-        present = outer;
-    }
+    /* The mark stays: a frame that is over is not one that nobody has marked. */
+    if (is_first) present = outer;
 }
 
 #define LAYER(number) \
@@ -256,7 +288,8 @@ static int layer_over(const struct sigaction *action, int signal) {
     int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS;
     for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
         const struct program_action *below = actions_below[layer][signal];
-        if (below && is_same_handler(action, &below->action)) return layer;
+        const struct program_action *once = once_below[layer][signal];
+        if (below && (is_same_handler(action, &below->action) || (once && is_same_handler(action, &once->action)))) return layer;
         if (!below) unused = layer;
         if (!(kept_layers[signal] & 1 << layer)) free = layer;
     }
@@ -309,6 +342,7 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
                 return refuse(signal, layer < SIGNAL_LAYERS ? ENOMEM : EBUSY);
             }
             __atomic_store_n(&passed_on[layer][signal], NULL, __ATOMIC_RELAXED);
+            once_below[layer][signal] = below->action.sa_flags & (int)SA_RESETHAND ? below : NULL;
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         last_layer[signal] = layer;

@@ -77,9 +77,6 @@ struct RunLoop: ~Copyable {
     /// Its thread moves a clock outside any run, and goes there by runs: nobody takes the loop along (S-CLK-6). Written by the loop's thread, set
     /// releasing before it announces a move and cleared under `lock`; read after the goal of the clock.
     let goesByRuns: Atomic<Bool>
-    /// Its thread, outside any run, does what is due before it looks for the instant of `RLClockAdvanceToNext`: waits in there end that call's move, as the clock
-    /// then goes on by itself. Sequentially consistent, as `ManualClock.isAutomatic`.
-    let isStepping: Atomic<Bool>
     /// Whether it sleeps without a look at its ports, because the process has no descriptors for that. Written by the loop's thread before it
     /// says in `wake` that it sleeps.
     let isBlind: Atomic<Bool>

@@ -65,7 +65,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.isClockStale = true
         // Not so if a callback ended the thread.
         pointee.goesByRuns.store(false, ordering: .relaxed)
-        pointee.isStepping.store(false, ordering: .relaxed)
         pointee.busyPolling = BusyPolling()
         pointee.posts.open()
         // Not that of an earlier life: in a chunk that was kept the word has the same values again.

@@ -14,7 +14,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let clock = manualClock!
         var facts: Look.Facts = []
         pointee.rests = false
-        if clock.goesOnByItself { facts.insert(.pollsFirst) }
+        if clock.pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { facts.insert(.pollsFirst) }
         guard let next else { return facts }
         // Read before what ends the wait: who wakes the loop and then moves the clock has woken it by the time that the move is seen.
         let time = clock.time

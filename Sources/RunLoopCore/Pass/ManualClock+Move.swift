@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
     func advanceToNext() -> Bool {
         let call = begin()
         defer { end(call) }
-        var rounds = 0
+        var hasRun = false
         while true {
             if waitForOthers(call) {
                 go(to: time, call)
@@ -49,33 +49,16 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             }
             // Or another thread has woken one since: what it has taken out of its mode is not found there.
             if !allSleep { continue }
-            if next <= time {
-                _ = doWhatIsDue(call)
-                return true
-            }
-            // What the thread's loop has to do now comes first: it may bring an instant, or take one away; or give other loops something to do that
-            // gives it something again.
-            if next > time + ManualClock.slack, rounds < ManualClock.limit / 10, let own = ownLoop, !own.isRunning,
-                (rounds == 0 && next > ManualClock.latest) || own.hasWorkNow()
-            {
-                rounds += 1
-                if doWhatIsDue(call) { return true }
+            if next > ManualClock.latest {
+                // What is due in the thread's loop may lead to one.
+                guard !hasRun, let own = ownLoop, !own.isRunning else { return false }
+                hasRun = true
+                go(to: time, call)
                 continue
             }
-            if next > ManualClock.latest { return false }
             go(to: next, call)
             return true
         }
-    }
-
-    /// Without moving the clock, unless something in it waits by the clock: for that it goes on by itself. True if it did.
-    private func doWhatIsDue(_ call: ManualClock.Move) -> Bool {
-        let before = time
-        let own = ownLoop.flatMap { $0.isRunning ? nil : $0 }
-        own?.pointee.isStepping.store(true, ordering: .sequentiallyConsistent)
-        go(to: before, call)
-        own?.pointee.isStepping.store(false, ordering: .sequentiallyConsistent)
-        return time != before
     }
 
     /// `RLClockSetAutomatic`.
@@ -182,7 +165,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Whether a pass of the default mode would call something. Loop's thread.
-    fileprivate func hasWorkNow() -> Bool {
+    private func hasWorkNow() -> Bool {
         let mode = pointee.defaultMode
         return hasSignalledSources(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
             || nextInstantOfDefaultMode <= pointee.movedTo + ManualClock.slack

@@ -41,20 +41,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {
-    /// Whether the clock goes on when all its loops sleep.
-    var goesOnByItself: Bool {
-        if pointee.isAutomatic.load(ordering: .sequentiallyConsistent) { return true }
-        var isStepping = false
-        forEachLoop { if $0.pointee.isStepping.load(ordering: .sequentiallyConsistent) { isStepping = true } }
-        return isStepping
-    }
-
     /// A loop has just said that it sleeps, or does not run any more, or has given up the clock. True if that advanced the time and the
     /// calling loop must look again.
     @inline(never)
     func settle(_ own: RunLoopPointer?) -> Bool {
         defer { tellSettled() }
-        guard goesOnByItself else { return false }
+        guard pointee.isAutomatic.load(ordering: .sequentiallyConsistent) else { return false }
         while true {
             let waits = pointee.waits.load(ordering: .sequentiallyConsistent)
             let turns = pointee.turns.load(ordering: .sequentiallyConsistent)
