@@ -24,8 +24,6 @@ struct FileDescriptor: ~Copyable {
     /// `retain`, `release` and `copyDescription`, and the callout as `perform`; shared by all objects that have the same.
     let callbacks: CallbacksPointer
     let source: OwnedSource
-    /// While it is becoming invalid.
-    var closing = ClosingNumber()
 }
 
 typealias FileDescriptorPointer = UnsafeMutablePointer<FileDescriptor>
@@ -191,10 +189,6 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
 
     /// `RLFileDescriptorInvalidate`, in the order of S-FD-11.
     func invalidate() {
-        withUnsafeMutablePointer(to: &pointee.closing) { invalidate($0) }
-    }
-
-    private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Callbacks of this thread end after the call, so that the context is released inside it; those of other threads still use it.
@@ -211,7 +205,7 @@ extension UnsafeMutablePointer where Pointee == FileDescriptor {
         let isLeft = desired & FileDescriptorState.releasePending != 0
         if isLeft { ContextUses.insertLocked(.releaseAfterCallback, header, context) }
         let mayClose = state & FileDescriptorState.closesOnInvalidate != 0
-        ClosingNumber.beginLocked(closing, mayClose ? pointee.descriptor.load(ordering: .relaxed) : -1, .any)
+        let closing = mayClose ? ClosingNumber.beginLocked(pointee.descriptor.load(ordering: .relaxed), .any) : nil
         process.pointee.registryLock.unlockWord()
         retain()
         let source = pointee.source.copy()

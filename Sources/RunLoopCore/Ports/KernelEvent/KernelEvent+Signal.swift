@@ -9,7 +9,7 @@ extension KernelFilter {
             number: .signal,
             open: { record in
                 guard let number = Int32(exactly: record.pointee.ident), record.pointee.fflags == 0 else { return record.refuse() }
-                return Signals.take(number)
+                return Signals.take(number, for: record)
             },
             take: .init { record, happened in
                 let count = record.pointee.count.exchange(0, ordering: .sequentiallyConsistent)
@@ -18,7 +18,9 @@ extension KernelFilter {
             },
             begin: .init { record, source in
                 record.pointee.source = source
-                Signals.add(record)
+                // A signal that came since `take` found no source to mark. Either this sees it, or its handler sees the source.
+                let count = record.pointee.count.wrappingAdd(0, ordering: .sequentiallyConsistent).newValue
+                if count != 0 && record.mayReport { source.markReady() }
             },
             close: .init { Signals.remove($0) })
     }
@@ -34,57 +36,61 @@ extension KernelFilter {
 enum Signals {
     static var limit: Int { 65 }
 
-    /// Installs the handler for the first source of a signal. False with errno.
-    static func take(_ number: Int32) -> Bool {
+    /// Enters the record in its signal's list, so that what comes from now on is counted, and installs the handler for the first. False with errno.
+    static func take(_ number: Int32, for record: KernelEventPointer) -> Bool {
         process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
         if KernelEvents.shared.pointee.signals == nil {
             KernelEvents.shared.pointee.signals = makeRecord(SignalList.self, tail: (limit - 1) * MemoryLayout<SignalList>.stride)
         }
-        guard number > 0 && Int(number) < limit else {
+        guard let list = list(of: record) else {
+            process.pointee.registryLock.unlockWord()
             rl_set_errno(EINVAL)
             return false
         }
-        let list = KernelEvents.shared.pointee.signals! + Int(number)
         // There is no signal 0: this does nothing. But without optimisation Swift makes the metadata of a type at the first use,
         // with locks and memory from malloc, which must not happen in the handler.
         handle(0)
-        if list.pointee.users == 0 && rl_take_signal(number, { Signals.handle($0) }) != 0 { return false }
-        list.pointee.users += 1
-        return true
-    }
-
-    static func add(_ record: KernelEventPointer) {
-        process.pointee.registryLock.lockWord()
-        let list = KernelEvents.shared.pointee.signals! + Int(record.pointee.ident)
         let first = list.pointee.first.load(ordering: .relaxed)
         record.pointee.nextOfSignal.store(first, ordering: .relaxed)
         first?.pointee.previousOfSignal = record
         list.pointee.first.store(record, ordering: .sequentiallyConsistent)
+        let isTaken = list.pointee.users > 0 || rl_take_signal(number, { Signals.handle($0) }) == 0
+        list.pointee.users += 1
         process.pointee.registryLock.unlockWord()
+        if !isTaken {
+            let error = rl_errno()
+            remove(record, isTaken: false)
+            rl_set_errno(error)
+        }
+        return isTaken
     }
 
-    /// Does nothing the second time, or if the record was never added.
-    static func remove(_ record: KernelEventPointer) {
-        guard record.pointee.source != nil else { return }
-        process.pointee.registryLock.lockWord()
-        let list = KernelEvents.shared.pointee.signals! + Int(record.pointee.ident)
-        let previous = record.pointee.previousOfSignal
-        let isFound = previous != nil || list.pointee.first.load(ordering: .relaxed) == record
-        if isFound {
-            let next = record.pointee.nextOfSignal.load(ordering: .relaxed)
-            if let previous {
-                previous.pointee.nextOfSignal.store(next, ordering: .sequentiallyConsistent)
-            } else {
-                list.pointee.first.store(next, ordering: .sequentiallyConsistent)
-            }
-            next?.pointee.previousOfSignal = previous
-            record.pointee.previousOfSignal = nil
-            list.pointee.users -= 1
-            if list.pointee.users == 0 { rl_give_back_signal(Int32(record.pointee.ident)) }
+    /// nil if there is no such signal.
+    private static func list(of record: KernelEventPointer) -> UnsafeMutablePointer<SignalList>? {
+        guard let lists = KernelEvents.shared.pointee.signals, let number = Int(exactly: record.pointee.ident), number > 0 && number < limit else {
+            return nil
         }
+        return lists + number
+    }
+
+    /// Does nothing the second time, or if the record was never in the list.
+    static func remove(_ record: KernelEventPointer, isTaken: Bool = true) {
+        process.pointee.registryLock.lockWord()
+        let previous = record.pointee.previousOfSignal
+        guard let list = list(of: record), previous != nil || list.pointee.first.load(ordering: .relaxed) == record else {
+            return process.pointee.registryLock.unlockWord()
+        }
+        let next = record.pointee.nextOfSignal.load(ordering: .relaxed)
+        if let previous {
+            previous.pointee.nextOfSignal.store(next, ordering: .sequentiallyConsistent)
+        } else {
+            list.pointee.first.store(next, ordering: .sequentiallyConsistent)
+        }
+        next?.pointee.previousOfSignal = previous
+        record.pointee.previousOfSignal = nil
+        list.pointee.users -= 1
+        if list.pointee.users == 0 && isTaken { rl_give_back_signal(Int32(record.pointee.ident)) }
         process.pointee.registryLock.unlockWord()
-        guard isFound else { return }
         // A handler runs for well under a microsecond, calls no other code and, with all signals blocked, is not interrupted by
         // code that might not return. A check finds a handler running only if a signal arrives in just that time, so checks
         // without end would need signals without end.

@@ -52,8 +52,6 @@ struct Socket: ~Copyable {
     /// Addresses, once they have been asked for. Guarded by the registry's lock.
     var address: DataPointer?
     var peerAddress: DataPointer?
-    /// While it is becoming invalid.
-    var closing = ClosingNumber()
 }
 
 typealias SocketPointer = UnsafeMutablePointer<Socket>
@@ -285,10 +283,6 @@ extension UnsafeMutablePointer where Pointee == Socket {
 
     /// `RLSocketInvalidate`. A number that names another file by now is not the socket's to close.
     func invalidate() {
-        withUnsafeMutablePointer(to: &pointee.closing) { invalidate($0) }
-    }
-
-    private func invalidate(_ closing: UnsafeMutablePointer<ClosingNumber>) {
         var state = pointee.state.load(ordering: .relaxed)
         var desired: UInt32
         // Reports of this thread end after the call, so that the context is released inside it; those of other threads still use it.
@@ -305,7 +299,7 @@ extension UnsafeMutablePointer where Pointee == Socket {
         retain()
         let number = native
         let mayClose = pointee.flags.load(ordering: .relaxed) & SocketFlags.closeOnInvalidate != 0
-        ClosingNumber.beginLocked(closing, mayClose ? number : -1, pointee.file)
+        let closing = mayClose ? ClosingNumber.beginLocked(number, pointee.file) : nil
         let wasInTable = SocketTable.removeLocked(self, at: number)
         let source = pointee.source
         pointee.source = nil
