@@ -7,7 +7,8 @@
 
 /* The library's handler for a signal has layers, each over an action of the program's. One that the program covered with an action of its own cannot
  * be removed, because a handler may call it, and cannot get another action below it, because code such as system(3) may restore it. So the next time
- * the library takes the signal it installs another layer over the program's action. The first layer that is entered in a delivery notifies the library, whether the kernel calls it or a handler that found it installed.
+ * the library takes the signal it installs another layer over the program's action. The first layer that is entered in a delivery notifies the library,
+ * whether the kernel calls it or a handler that found it installed.
  *
  * The caller holds a lock of its own when it takes or gives back a signal. Handlers run at the same time, in any thread, and the
  * program may call sigaction(2) at any time. */
@@ -141,7 +142,8 @@ static void look_at_end_of_deliveries(int signal) {
     struct {
         uint64_t handler, flags, end, mask;
     } action;
-    if (syscall(SYS_rt_sigaction, signal, NULL, &action, sizeof action.mask) == 0) __atomic_store_n(&end_of_deliveries, action.end, __ATOMIC_RELAXED);
+    if (syscall(SYS_rt_sigaction, signal, NULL, &action, sizeof action.mask) == 0 && action.end != 0)
+        __atomic_store_n(&end_of_deliveries, action.end, __ATOMIC_RELAXED);
 }
 #endif
 
@@ -156,55 +158,67 @@ static bool is_end_of_delivery(const unsigned char *caller) {
         if (caller[i] != code[i]) return false;
     return true;
 #else
-#error "The frames of signals on this processor are not known."
+    /* Not known: each handler that calls a layer may make one delivery count as several. */
+    (void)caller;
+    return false;
 #endif
 }
 
+/* Stacks are read as memory: what an address sanitizer keeps between variables is read, too. */
+#define READS_STACK __attribute__((no_sanitize_address))
+
+/* How far the frames of a delivery's handlers may go. */
 enum { FURTHEST = 1 << 18 };
 
+/* Whether a frame of the kernel lies around this word, from which it is recognised. */
+READS_STACK static bool is_frame(const uint64_t *word) {
 #if defined(__x86_64__)
-/* Whether a frame of the kernel begins here, which has another word for 200 bytes: the place to return to, flags, and later the code segment. */
-static bool is_frame(const uint64_t *word) {
+    /* The place to return to, which the frame begins with, flags, and later the code segment. */
     return *word == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) && word[1] < 16 && (word[24] & 0xffff) == 0x33;
-}
+#elif defined(__aarch64__)
+    /* The magic number and the size of the floating-point registers. */
+    return *word == 0x21046508001;
 #else
-/* The magic number and the size of the floating-point registers, which the kernel's frame has behind the others. */
-static const uint64_t FLOATING_POINT = 0x21046508001;
+    (void)word;
+    return false;
 #endif
+}
 
-/* The link in the kernel's frame, by where the stack was when the kernel called. */
-static uint64_t *link_at(void *frame) {
+/* The link of a context if that is one in a frame of the kernel; else NULL. `is_mapped`: there is memory in any case. */
+READS_STACK static uint64_t *link_at(uint64_t *context, bool is_mapped) {
 #if defined(__aarch64__)
-    return (uint64_t *)frame + 17; /* Behind siginfo_t and the flags. */
+    const uint64_t *const word = context + 58, *const last = word;
 #else
-    return (uint64_t *)frame + 1; /* Behind the flags. */
+    const uint64_t *const word = context - 1, *const last = context + 23;
+#endif
+    return (is_mapped || (is_readable(word) && is_readable(last))) && is_frame(word) ? context + 1 : NULL;
+}
+
+/* That of the kernel's frame, by where the stack was when the kernel called. */
+static uint64_t *link_of_kernel(void *frame) {
+#if defined(__aarch64__)
+    return link_at((uint64_t *)frame + 16, true); /* Behind siginfo_t. */
+#else
+    return link_at(frame, true);
 #endif
 }
 
-/* The link of the context that a handler has passed on, if that is one in a frame of the kernel on this stack; else NULL. */
+/* That of the context that a handler has passed on, if it lies on this stack. */
 static uint64_t *link_of(void *context, const uint64_t *here) {
-    uint64_t *const word = context;
-    if (word <= here || (uintptr_t)word - (uintptr_t)here > FURTHEST || (uintptr_t)word % sizeof *word != 0) return NULL;
-#if defined(__aarch64__)
-    return is_readable(word + 58) && word[58] == FLOATING_POINT ? word + 1 : NULL;
-#else
-    return is_readable(word - 1) && is_readable(word + 23) && is_frame(word - 1) ? word + 1 : NULL;
-#endif
+    uint64_t *const passed = context;
+    if (passed <= here || (uintptr_t)passed - (uintptr_t)here > FURTHEST || (uintptr_t)passed % sizeof *passed != 0) return NULL;
+    return link_at(passed, false);
 }
 
 /* Whether a layer that a handler has called without a context is entered in the present delivery: the mark is there, and no later frame below it. */
-static bool goes_on(int signal, const uint64_t *here) {
+READS_STACK static bool goes_on(int signal, const uint64_t *here) {
     enum { PAGE = 4096 };
     if (!present.link || signal != present.signal || present.link <= here || (uintptr_t)present.link - (uintptr_t)here > FURTHEST) return false;
     if (!is_readable(present.link) || *present.link != present.number) return false;
-    for (const uint64_t *word = here, *end = present.link - 24; word < end; word++) {
+    for (const uint64_t *word = here, *end = present.link - 26; word < end; word++) {
         /* Not all of it, if they lie on two stacks. */
         if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return false;
-#if defined(__aarch64__)
-        if (*word == FLOATING_POINT) return false;
-#else
         if (is_frame(word)) return false;
-#endif
     }
     return true;
 }
@@ -214,7 +228,7 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     const struct delivery outer = present;
     /* By where the stack is, or by what the handler has passed on. */
     const bool is_shown = !is_end_of_delivery(caller);
-    uint64_t *const link = is_shown ? link_of(context, frame) : link_at(frame);
+    uint64_t *const link = is_shown ? link_of(context, frame) : link_of_kernel(frame);
     const bool is_first =
         link ? link != present.link || *link != present.number || signal != present.signal : !goes_on(signal, frame);
     /* Without contexts, all the way, handlers might call each other without end. */
