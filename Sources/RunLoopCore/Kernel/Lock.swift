@@ -173,7 +173,7 @@ private func fenceOtherThreadsByWaiting() {
     _ = rl_sys_nanosleep(&time)
 }
 
-/// A lock that many places take and no path that has to be fast: they call functions, so that the exchange is there once.
+/// A lock that many places take, most of them seldom: they call functions, so that the exchange is there once.
 struct SharedLock: ~Copyable {
     private let lock: Lock
 
@@ -182,6 +182,13 @@ struct SharedLock: ~Copyable {
 
     @inline(never)
     func unlockWord() { lock.unlockWord() }
+
+    /// Where each object is made and ends: without the calls.
+    @inline(always)
+    func lockWordHere() { lock.lockWord() }
+
+    @inline(always)
+    func unlockWordHere() { lock.unlockWord() }
 
     func resetInChild() { lock.resetInChild() }
 }

@@ -73,8 +73,8 @@ extension Callbacks {
     }
 
     private static func shared(_ functions: UnsafePointer<SourceFunctions>) -> CallbacksPointer {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
+        process.pointee.registryLock.lockWordHere()
+        defer { process.pointee.registryLock.unlockWordHere() }
         if table.pointee.buckets == nil {
             table.pointee.buckets = makeArray(CallbacksPointer?.self, count: CallbackTable.bucketCount)
         }
@@ -94,8 +94,8 @@ extension Callbacks {
     }
 
     static func release(_ callbacks: CallbacksPointer) {
-        process.pointee.registryLock.lockWord()
-        defer { process.pointee.registryLock.unlockWord() }
+        process.pointee.registryLock.lockWordHere()
+        defer { process.pointee.registryLock.unlockWordHere() }
         callbacks.pointee.users -= 1
         guard callbacks.pointee.users == 0 else { return }
         let unused = table.pointee.spare
