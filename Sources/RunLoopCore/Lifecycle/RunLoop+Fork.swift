@@ -71,10 +71,11 @@ enum Fork {
         process.pointee.number.store(getpid(), ordering: .relaxed)
         rl_forget_droppers()
         // Another thread may have announced a move; nobody here waits for its end.
-        let wasMoving = RunLoop.ofThread?.manualClock.map { clock in
-            defer { clock.finishMove() }
-            return clock.goal != clock.time
-        } ?? false
+        var wasMoving = false
+        if let clock = RunLoop.ofThread?.manualClock {
+            wasMoving = clock.goal != clock.time
+            clock.finishMove()
+        }
         LoopWaiters.forkedChild()
         Stripe.forkedChild()
         process.pointee.forkGeneration.wrappingAdd(1, ordering: .relaxed)
