@@ -55,7 +55,8 @@ enum Signals {
         first?.pointee.previousOfSignal = record
         list.pointee.first.store(record, ordering: .sequentiallyConsistent)
         let isTaken = list.pointee.users > 0 || rl_take_signal(number, { Signals.handle($0) }) == 0
-        list.pointee.users += 1
+        // Not for a handler that there is not: another thread tries for itself.
+        if isTaken { list.pointee.users += 1 }
         process.pointee.registryLock.unlockWord()
         if !isTaken {
             let error = rl_errno()
@@ -88,8 +89,10 @@ enum Signals {
         }
         next?.pointee.previousOfSignal = previous
         record.pointee.previousOfSignal = nil
-        list.pointee.users -= 1
-        if list.pointee.users == 0 && isTaken { rl_give_back_signal(Int32(record.pointee.ident)) }
+        if isTaken {
+            list.pointee.users -= 1
+            if list.pointee.users == 0 { rl_give_back_signal(Int32(record.pointee.ident)) }
+        }
         process.pointee.registryLock.unlockWord()
         // A handler runs for well under a microsecond, calls no other code and, with all signals blocked, is not interrupted by
         // code that might not return. A check finds a handler running only if a signal arrives in just that time, so checks
