@@ -14,13 +14,16 @@
  * program may call sigaction(2) at any time. */
 enum { SIGNAL_LAYERS = 8 };
 
-/* An action of the program's. It is never changed and never freed, because a handler may be about to call it. An action that
- * comes again is reused: so there are as many for a signal as the program ever installed different ones. */
+/* An action of the program's. It is never freed, and changed only where it lies below no layer and is none to be called once; a handler that is about to
+ * call it sees that by `changes`. An action that comes again has the record that it had. */
 struct program_action {
-    struct sigaction action;
-    struct program_action *next;
+    struct sigaction action; /* Written under the caller's lock between two changes; read by copying. */
+    unsigned changes;
+    struct program_action *next; /* Guarded by the caller's lock. */
 };
-static struct program_action *program_actions[65]; /* Guarded by the caller's lock. */
+/* At most so many for a signal, if they are not used, the one used last at the front. Guarded by the caller's lock. */
+enum { KEPT_ACTIONS = 32 };
+static struct program_action *program_actions[65];
 static struct program_action default_action;       /* SIG_DFL */
 
 /* What the program had installed when a layer was; NULL for a layer that was never used. Written by the thread that takes or gives back, releasing,
@@ -70,7 +73,11 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
     /* Others, such as siginterrupt(3), leave SA_SIGINFO. */
     if (wanted == 0 || sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || now.sa_flags & SA_SIGINFO) return;
     now.sa_flags |= wanted | SA_SIGINFO;
-    if (sigaction(signal, &now, &ours) == 0 && layer_of(&ours) != layer) sigaction(signal, &ours, NULL);
+    struct sigaction replaced;
+    if (sigaction(signal, &now, &replaced) != 0 || layer_of(&replaced) == layer) return;
+    /* It has been covered or given back since the check. Who has taken the signal again since may have found the layer in its place. */
+    if (sigaction(signal, &replaced, NULL) == 0 && is_same_action(&replaced, below) && __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST))
+        sigaction(signal, &ours, NULL);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
@@ -102,34 +109,57 @@ static bool is_caller(int signal, const struct sigaction *below, bool is_shown) 
                         before == __atomic_load_n(&changes[signal], __ATOMIC_SEQ_CST));
 }
 
-static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *below) {
+static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *record, const struct sigaction *below) {
     /* Of several deliveries only one calls a handler that is to be called once. */
-    if (below->action.sa_flags & (int)SA_RESETHAND &&
-        !__atomic_compare_exchange_n(&actions_below[layer][signal], &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    if (below->sa_flags & (int)SA_RESETHAND &&
+        !__atomic_compare_exchange_n(&actions_below[layer][signal], &record, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         const int saved = errno;
         let_go(signal, layer, &default_action.action);
         errno = saved;
         return;
     }
-    if (below->action.sa_flags & SA_SIGINFO)
-        below->action.sa_sigaction(signal, info, context);
+    if (below->sa_flags & SA_SIGINFO)
+        below->sa_sigaction(signal, info, context);
     else
-        below->action.sa_handler(signal);
+        below->sa_handler(signal);
 }
 
-/* The delivery in which the thread has entered a layer last. Its handlers may call further layers, or the same one: what lies below a layer is called once
- * in a delivery. The mark of it is a number in the kernel's own frame, in `uc_link`, which the kernel sets to 0 in each and does not read. So a delivery
- * whose handler has left by siglongjmp(3) is not taken for a later one. */
+/* Copies what lies below a layer. A further iteration needs a further layer that is installed meanwhile. */
+static struct program_action *copy_below(int signal, int layer, struct sigaction *copy) {
+    for (;;) {
+        struct program_action *const record = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
+        const unsigned before = __atomic_load_n(&record->changes, __ATOMIC_ACQUIRE);
+        *copy = record->action;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (before == __atomic_load_n(&record->changes, __ATOMIC_RELAXED) && record == __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE))
+            return record;
+    }
+}
+
+/* Whether one of these layers has called the same handler. */
+static bool has_called(uint64_t layers, int signal, const struct sigaction *below) {
+    for (int layer = 0; layer < SIGNAL_LAYERS; layer++) {
+        struct sigaction other;
+        if (!(layers & 1u << layer)) continue;
+        copy_below(signal, layer, &other);
+        if (other.sa_handler == below->sa_handler) return true;
+    }
+    return false;
+}
+
+/* A delivery may enter several layers, because handlers of the program's call them, and the same layer twice. The first one reports, and what lies below a
+ * layer is called once. Which layers were entered is noted in the kernel's own frame of the delivery, a bit for each in `uc_link`, which the kernel sets to
+ * 0 in each and does not read: a handler that leaves by siglongjmp(3) leaves nothing behind for a later delivery. The frame is found by where
+ * the stack was when the kernel called, or by the context that a handler passes on.
+ *
+ * A handler with one argument passes none on. Then a layer belongs to the delivery of the one that the thread entered last if no frame of the
+ * kernel lies on the stack between the two. One that is over, in memory that a handler has not written to, makes one delivery count as two; none is lost. */
 struct delivery {
-    uint64_t *link; /* NULL if the frame is not known: handlers with one argument have called. */
-    uint64_t number;
-    const void *frame; /* Of the layer. */
+    const uint64_t *frame; /* Of the first layer. */
+    uint64_t *layers;      /* `uc_link`, or a variable in that frame. */
     int signal;
-    unsigned layers;
-    int depth; /* How many such layers lie above, without an end that is known. */
 };
 static __thread struct delivery present __attribute__((tls_model("initial-exec")));
-static __thread uint64_t deliveries __attribute__((tls_model("initial-exec")));
 
 /* Whether the kernel may read a word, which it does before it refuses the call. */
 static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno != EFAULT; }
@@ -158,7 +188,6 @@ static bool is_end_of_delivery(const unsigned char *caller) {
         if (caller[i] != code[i]) return false;
     return true;
 #else
-    /* Not known: each handler that calls a layer may make one delivery count as several. */
     (void)caller;
     return false;
 #endif
@@ -167,58 +196,52 @@ static bool is_end_of_delivery(const unsigned char *caller) {
 /* Stacks are read as memory: what an address sanitizer keeps between variables is read, too. */
 #define READS_STACK __attribute__((no_sanitize_address))
 
-/* How far the frames of a delivery's handlers may go. */
-enum { FURTHEST = 1 << 18 };
-
-/* Whether a frame of the kernel lies around this word, from which it is recognised. */
-READS_STACK static bool is_frame(const uint64_t *word) {
+/* By which words a context in a frame of the kernel is recognised, counted from its beginning. On other processors none is: there each layer that
+ * a handler calls reports. */
 #if defined(__x86_64__)
-    /* The place to return to, which the frame begins with, flags, and later the code segment. */
-    return *word == __atomic_load_n(&end_of_deliveries, __ATOMIC_RELAXED) && word[1] < 16 && (word[24] & 0xffff) == 0x33;
+enum { CONTEXT_WORDS = 24 };
+READS_STACK static bool is_context(const uint64_t *context) {
+    /* Flags, the link, and later the code segment. */
+    return context[0] > 0 && context[0] < 16 && context[1] < 1 << SIGNAL_LAYERS && (context[23] & 0xffff) == 0x33;
+}
 #elif defined(__aarch64__)
-    /* The magic number and the size of the floating-point registers. */
-    return *word == 0x21046508001;
+enum { CONTEXT_WORDS = 59 };
+READS_STACK static bool is_context(const uint64_t *context) {
+    /* No flags, the link, and the magic number and the size of the floating-point registers. */
+    return context[0] == 0 && context[1] < 1 << SIGNAL_LAYERS && context[58] == 0x21046508001;
+}
 #else
-    (void)word;
+enum { CONTEXT_WORDS = 0 };
+static bool is_context(const uint64_t *context) {
+    (void)context;
     return false;
-#endif
 }
+#endif
 
-/* The link of a context if that is one in a frame of the kernel; else NULL. `is_mapped`: there is memory in any case. */
-READS_STACK static uint64_t *link_at(uint64_t *context, bool is_mapped) {
+/* The link in the kernel's frame, by where the stack was when the kernel called; NULL if it is not there. */
+static uint64_t *link_of_kernel(uint64_t *frame) {
 #if defined(__aarch64__)
-    const uint64_t *const word = context + 58, *const last = word;
-#else
-    const uint64_t *const word = context - 1, *const last = context + 23;
+    frame += 16; /* siginfo_t */
 #endif
-    return (is_mapped || (is_readable(word) && is_readable(last))) && is_frame(word) ? context + 1 : NULL;
+    return is_context(frame) ? frame + 1 : NULL;
 }
 
-/* That of the kernel's frame, by where the stack was when the kernel called. */
-static uint64_t *link_of_kernel(void *frame) {
-#if defined(__aarch64__)
-    return link_at((uint64_t *)frame + 16, true); /* Behind siginfo_t. */
-#else
-    return link_at(frame, true);
-#endif
+/* That in a context that a handler has passed on. NULL for what was in the register by chance. */
+static uint64_t *link_of(uint64_t *context) {
+    if ((uintptr_t)context % sizeof *context != 0 || !is_readable(context) || !is_readable(context + CONTEXT_WORDS - 1)) return NULL;
+    return is_context(context) ? context + 1 : NULL;
 }
 
-/* That of the context that a handler has passed on, if it lies on this stack. */
-static uint64_t *link_of(void *context, const uint64_t *here) {
-    uint64_t *const passed = context;
-    if (passed <= here || (uintptr_t)passed - (uintptr_t)here > FURTHEST || (uintptr_t)passed % sizeof *passed != 0) return NULL;
-    return link_at(passed, false);
-}
-
-/* Whether a layer that a handler has called without a context is entered in the present delivery: the mark is there, and no later frame below it. */
+/* Whether a layer with its frame here is entered in the delivery of the one entered last. */
 READS_STACK static bool goes_on(int signal, const uint64_t *here) {
-    enum { PAGE = 4096 };
-    if (!present.link || signal != present.signal || present.link <= here || (uintptr_t)present.link - (uintptr_t)here > FURTHEST) return false;
-    if (!is_readable(present.link) || *present.link != present.number) return false;
-    for (const uint64_t *word = here, *end = present.link - 26; word < end; word++) {
-        /* Not all of it, if they lie on two stacks. */
-        if ((uintptr_t)word % PAGE == 0 && !is_readable(word)) return false;
-        if (is_frame(word)) return false;
+    enum { PAGE = 4096, FURTHEST = 1 << 24 };
+    const uintptr_t distance = (uintptr_t)present.frame - (uintptr_t)here;
+    if (CONTEXT_WORDS == 0 || signal != present.signal || present.frame <= here || distance > FURTHEST) return false;
+    const uint64_t *const last = present.frame - CONTEXT_WORDS;
+    for (const uint64_t *word = here; word <= last; word++) {
+        /* They may lie on two stacks. */
+        if ((uintptr_t)(word + CONTEXT_WORDS - 1) % PAGE == 0 && !is_readable(word + CONTEXT_WORDS - 1)) return false;
+        if (is_context(word)) return false;
     }
     return true;
 }
@@ -228,33 +251,29 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     const struct delivery outer = present;
     /* By where the stack is, or by what the handler has passed on. */
     const bool is_shown = !is_end_of_delivery(caller);
-    uint64_t *const link = is_shown ? link_of(context, frame) : link_of_kernel(frame);
-    const bool is_first =
-        link ? link != present.link || *link != present.number || signal != present.signal : !goes_on(signal, frame);
-    /* Without contexts, all the way, handlers might call each other without end. */
-    const bool is_nested = is_first && !link && signal == present.signal && (const void *)frame < present.frame;
+    uint64_t own = 0;
+    uint64_t *layers = is_shown ? link_of(context) : link_of_kernel(frame);
+    if (!layers) layers = goes_on(signal, frame) ? outer.layers : &own;
     errno = saved;
-    if (!is_first) {
-        if (present.layers & 1u << layer) return;
-        present.layers |= 1u << layer;
-    } else {
-        if (is_nested && present.depth >= 16) return;
-        present = (struct delivery){link, ++deliveries, frame, signal, 1u << layer, is_nested ? present.depth + 1 : 0};
-        if (link) *link = present.number;
+    const bool is_first = *layers == 0;
+    if (*layers & 1u << layer) return;
+    *layers |= 1u << layer;
+    if (is_first) {
+        present = (struct delivery){frame, layers, signal};
         tell_library(signal);
     }
-    struct program_action *below = __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE);
-    if (is_first && signal == SIGCHLD) restore_flags(signal, layer, &below->action);
-    if (!is_called(&below->action)) {
+    struct sigaction below;
+    struct program_action *const record = copy_below(signal, layer, &below);
+    if (is_first && signal == SIGCHLD) restore_flags(signal, layer, &below);
+    if (!is_called(&below)) {
         if (is_first && (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || __atomic_load_n(&passed_on[layer][signal], __ATOMIC_RELAXED)))
-            let_go(signal, layer, &below->action);
+            let_go(signal, layer, &below);
         errno = saved;
     } else {
-        const bool is_called_already = is_first && is_caller(signal, &below->action, is_shown);
+        const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(*layers & ~(1u << layer), signal, &below);
         errno = saved;
-        if (!is_called_already) call_below(signal, info, context, layer, below);
+        if (!is_called_already) call_below(signal, info, context, layer, record, &below);
     }
-    /* The mark stays: a frame that is over is not one that nobody has marked. */
     if (is_first) present = outer;
 }
 
@@ -285,29 +304,57 @@ static bool is_same_action(const struct sigaction *one, const struct sigaction *
            memcmp(&one->sa_mask, &other->sa_mask, 8) == 0;
 }
 
-/* The record of an action; NULL if there is no memory for one. */
-static struct program_action *program_action(const struct sigaction *action, int signal) {
-    for (struct program_action *known = program_actions[signal]; known; known = known->next)
-        if (is_same_action(&known->action, action)) return known;
-    struct program_action *made = calloc(1, sizeof *made);
-    if (!made) return NULL;
-    made->action = *action;
-    made->next = program_actions[signal];
-    program_actions[signal] = made;
-    return made;
+static bool is_used(const struct program_action *record, int signal) {
+    for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
+        if (actions_below[layer][signal] == record || once_below[layer][signal] == record ||
+            __atomic_load_n(&passed_on[layer][signal], __ATOMIC_RELAXED) == record)
+            return true;
+    return false;
 }
 
-/* The layer to install over an action of the program's; SIGNAL_LAYERS if none is left. */
+/* The record of an action; NULL if there is no memory for one. */
+static struct program_action *program_action(const struct sigaction *action, int signal) {
+    struct program_action **place = NULL;
+    int count = 0;
+    for (struct program_action **next = &program_actions[signal]; *next; next = &(*next)->next, count++) {
+        if (is_same_action(&(*next)->action, action)) return *next;
+        if (!is_used(*next, signal)) place = next;
+    }
+    struct program_action *record;
+    if (count < KEPT_ACTIONS || !place) {
+        record = calloc(1, sizeof *record);
+        if (!record) return NULL;
+        record->action = *action;
+    } else {
+        record = *place;
+        *place = record->next;
+        __atomic_store_n(&record->changes, record->changes + 1, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        record->action = *action;
+        __atomic_store_n(&record->changes, record->changes + 1, __ATOMIC_RELEASE);
+    }
+    record->next = program_actions[signal];
+    program_actions[signal] = record;
+    return record;
+}
+
+/* The layer to install over an action of the program's; SIGNAL_LAYERS if none is left. What lies below one that the program may call or restore
+ * changes only in its mask and flags, and only if no other layer is left. */
 static int layer_over(const struct sigaction *action, int signal) {
-    int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS;
+    int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS, similar = SIGNAL_LAYERS;
     for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
         const struct program_action *below = actions_below[layer][signal];
         const struct program_action *once = once_below[layer][signal];
-        if (below && (is_same_handler(action, &below->action) || (once && is_same_handler(action, &once->action)))) return layer;
+        const bool is_kept = kept_layers[signal] & 1 << layer;
+        if (below && (is_same_action(action, &below->action) || (once && is_same_action(action, &once->action)))) return layer;
+        if (below && (is_same_handler(action, &below->action) || (once && is_same_handler(action, &once->action)))) {
+            if (!is_kept) return layer;
+            similar = layer;
+        }
         if (!below) unused = layer;
-        if (!(kept_layers[signal] & 1 << layer)) free = layer;
+        if (!is_kept) free = layer;
     }
-    return unused < SIGNAL_LAYERS ? unused : free;
+    return unused < SIGNAL_LAYERS ? unused : free < SIGNAL_LAYERS ? free : similar;
 }
 
 /* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. What the flags of SIGCHLD say of

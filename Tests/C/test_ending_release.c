@@ -3,6 +3,7 @@
 #include "messageport_support.h"
 #include "support_share.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -100,8 +100,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func abandonCallbacks() {
         abandonWatch()
         pointee.refusesRuns.store(false, ordering: .relaxed)
-        pointee.frame = nil
-        pointee.currentMode.store(nil, ordering: .releasing)
+        abandonRuns()
         pointee.postFloor = PostFloor()
         // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
         if pointee.defaultMode.pointee.passLimit.load(ordering: .relaxed) < 0 { pointee.defaultMode.pointee.passLimit.store(0, ordering: .relaxed) }

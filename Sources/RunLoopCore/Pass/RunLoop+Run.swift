@@ -193,15 +193,26 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = outer
         if pointee.asleepOutside != nil { wakeFromOutside() }
         if let call = frame.pointee.pausedCall { resumeWatch(call) }
-        guard let outer else {
-            let clock = manualClock
-            clock?.expectSettled()
-            pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
-            _ = clock?.settle(self)
-            return
-        }
+        guard let outer else { return tellEnd() }
         let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running
         pointee.stop.store(state, ordering: .sequentiallyConsistent)
         if let foreign = outer.pointee.foreign { foreign.innerRunEnded() }
+    }
+
+    /// The loop does not run any more.
+    private func tellEnd() {
+        let clock = manualClock
+        clock?.expectSettled()
+        pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+        _ = clock?.settle(self)
+    }
+
+    /// The thread has left its runs without an end.
+    func abandonRuns() {
+        pointee.frame = nil
+        pointee.currentMode.store(nil, ordering: .releasing)
+        if !isRunning { return }
+        Clock.enterRun(false)
+        tellEnd()
     }
 }

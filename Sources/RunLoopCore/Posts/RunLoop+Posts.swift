@@ -213,8 +213,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         round.pointee.listed.append(own, common)
     }
 
-    /// What is in the place of a function that is being performed. If that ends the thread, a run at the end of the thread finds it there.
-    private var doNothing: PerformFunction { { _ in } }
+    /// What is in the place of a function that is being performed.
+    fileprivate var doNothing: PerformFunction { { _ in } }
 
     private func perform(_ post: Post) {
         pointee.counters.functions.count()
@@ -315,13 +315,19 @@ typealias PostRoundPointer = UnsafeMutablePointer<PostRound>
 
 extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread ended in a performed function: the rest of the round goes back, to be dropped with the queue (S-BLK-18) or performed by a run that
-    /// the end of the thread makes. What the function that ended it holds is released like the others'; it is not performed again.
+    /// the end of the thread makes. What the function that ended it holds is released; it keeps no mode from being empty.
     func abandon(_ round: PostRound) {
         var round = round
+        var performed: Post?
+        if let node = round.listed.first, isPerformed(node.pointee.post) {
+            performed = node.pointee.post
+            CRunLoopLinux.free(round.listed.removeFirst())
+        }
         enlist(&round.listed)
         enlist(&round.kept)
         while let slot = PostQueue.advance(&round.position, to: round.end) {
             switch slot.content {
+            case .post(let post) where isPerformed(post): performed = post
             case .post(let post): WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
             case .nothing:
                 slot.addHole(1)
@@ -329,6 +335,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             case .abandoned: break
             }
         }
+        if let performed { discard(performed) }
+    }
+
+    private func isPerformed(_ post: Post) -> Bool {
+        unsafeBitCast(post.perform, to: UnsafeRawPointer.self) == unsafeBitCast(doNothing, to: UnsafeRawPointer.self)
     }
 
     /// In the child of `fork`: abandons slots that a current round has not reached and whose producers do not exist here.

@@ -73,9 +73,11 @@ extension FoundationHost {
         let (runsBefore, isSameWait) = (foundationRuns[last].runsBefore, foundationRuns[last].isWokenForPosts)
         var isReady = false
         foundationCallOut { callForeign { isReady = foreign.prepare(isSameWait: isSameWait) == .zero } }
+        detachAll()
+        // A run whose beginning was not seen may have ended in that: then this one is not known any more, and begins another pass.
+        guard foundationRuns.count == last + 1 else { return rlf_wake_up(foundation) }
         // Where the port is ready, it ends the wait: Foundation serves a wake-up before it, and what is posted again and again would keep it waiting.
         foundationRuns[last].isWokenForPosts = foreign.hasPosted && !isReady
-        detachAll()
         guard foreign === self.foreign, foreign.isValid else { return rlf_wake_up(foundation) }
         keep(mode)
         // Theirs has looked at the time before that, and a run in it, or in a block, may have taken the wake-up of its limit.
