@@ -65,6 +65,16 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
+/* Restores what an action of the library's has replaced though it was not to. What the program has installed over that meanwhile is restored in its place; a
+ * further iteration needs a further such call. */
+static void put_back(int signal, const struct sigaction *ours, const struct sigaction *replaced) {
+    struct sigaction last = *ours, now = *replaced, next;
+    while (sigaction(signal, &now, &next) == 0 && !is_same_action(&next, &last)) {
+        last = now;
+        now = next;
+    }
+}
+
 /* signal(3) restores a layer without its flags. What they say of children is to hold whether or not there is a handler below it. */
 static void restore_flags(int signal, int layer, const struct sigaction *below) {
     struct sigaction ours, now;
@@ -72,12 +82,13 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
     const int wanted = ours.sa_flags & (SA_NOCLDWAIT | SA_NOCLDSTOP);
     /* Others, such as siginterrupt(3), leave SA_SIGINFO. */
     if (wanted == 0 || sigaction(signal, NULL, &now) != 0 || layer_of(&now) != layer || now.sa_flags & SA_SIGINFO) return;
-    now.sa_flags |= wanted | SA_SIGINFO;
-    struct sigaction replaced;
-    if (sigaction(signal, &now, &replaced) != 0 || layer_of(&replaced) == layer) return;
-    /* It has been covered or given back since the check. Who has taken the signal again since may have found the layer in its place. */
-    if (sigaction(signal, &replaced, NULL) == 0 && is_same_action(&replaced, below) && __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST))
-        sigaction(signal, &ours, NULL);
+    ours = now;
+    ours.sa_flags |= wanted | SA_SIGINFO;
+    if (sigaction(signal, &ours, &now) != 0 || layer_of(&now) == layer) return;
+    /* It has been covered or given back since the check. Who has taken the signal again since may have found it installed. */
+    put_back(signal, &ours, &now);
+    if (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || sigaction(signal, NULL, &now) != 0 || !is_same_action(&now, below)) return;
+    if (sigaction(signal, &ours, &now) == 0 && layer_of(&now) != layer && !is_same_action(&now, below)) put_back(signal, &ours, &now);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
@@ -88,7 +99,7 @@ static void let_go(int signal, int layer, const struct sigaction *below) {
     const int other = layer_of(&now);
     if (other == layer) {
         if (__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || sigaction(signal, below, &now) != 0) return;
-        if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) sigaction(signal, &now, NULL);
+        if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) put_back(signal, below, &now);
     } else {
         const struct program_action *passed = __atomic_exchange_n(&passed_on[layer][signal], NULL, __ATOMIC_ACQ_REL);
         if (!passed || !(is_same_action(&now, &passed->action) ||
@@ -446,15 +457,9 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
             sigaction(signal, &default_action.action, NULL);
         return;
     }
-    /* The program has covered the layer since the check: what it installed is restored. A further iteration needs a further such call. */
+    /* The program has covered the layer since the check: what it installed is restored. */
     kept_layers[signal] |= 1 << layer;
-    now = *restored;
-    for (;;) {
-        struct sigaction last = now;
-        now = replaced;
-        sigaction(signal, &now, &replaced);
-        if (is_same_action(&replaced, &last)) return;
-    }
+    put_back(signal, restored, &replaced);
 }
 
 /* The action of SIGURG is the library's own, and not the program's, while a thread is asked for its backtrace: such a question ends first. */

@@ -7,7 +7,7 @@ import CRunLoopLinux
 struct ClosingNumber: ~Copyable, Listed {
     /// -1 for none. Written by the thread.
     private var number: Int32
-    private let file: FileIdentity
+    private var file: FileIdentity
     private let thread: UInt
     /// Guarded by the registry's lock.
     var next: UnsafeMutablePointer<ClosingNumber>?
@@ -23,10 +23,10 @@ struct ClosingNumber: ~Copyable, Listed {
         return closing
     }
 
-    /// Right before the close. Without an identity a child that is forked between the two leaves the number open, which is better than to close that of
-    /// another file.
+    /// Right before the close. A child that is forked between the two leaves the number open, which is better than to close that of another file: many
+    /// files, as those of eventfd(2), look the same.
     static func willClose(_ closing: UnsafeMutablePointer<ClosingNumber>?) {
-        if let closing, closing.pointee.file.isUnknown { closing.pointee.number = -1 }
+        closing?.pointee.number = -1
         rl_compiler_barrier()
     }
 
@@ -37,6 +37,13 @@ struct ClosingNumber: ~Copyable, Listed {
         process.pointee.closingNumbers.remove(closing)
         process.pointee.registryLock.unlockWord()
         CRunLoopLinux.free(closing)
+    }
+
+    /// Before a fork, in whose child a handler of the program's may come before the library's, and close and open files. The registry's lock is held.
+    static func prepareFork() {
+        process.pointee.closingNumbers.forEach { closing in
+            if closing.pointee.file.isUnknown { closing.pointee.file = FileIdentity(closing.pointee.number) }
+        }
     }
 
     static func forkedChild() {

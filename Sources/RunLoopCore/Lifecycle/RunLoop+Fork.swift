@@ -31,6 +31,7 @@ enum Fork {
         #endif
         if !rl_is_single_threaded() { process.pointee.hasForkedThreads.store(true, ordering: .relaxed) }
         Kinds.forEach { $0.pointee.forkPrepare?() }
+        ClosingNumber.prepareFork()
         Sharing.shared.pointee.lock.lockWord()
         LoopWaiters.shared.pointee.lock.lockWord()
         Stripe.prepareFork()

@@ -50,7 +50,7 @@ extension RunLoop {
         let isMain = loop == registry.pointee.mainLoop.load(ordering: .relaxed)
         if loop.pointee.destructorRuns == 1 && !loop.pointee.isSuccessor && !isMain {
             // Those destructors may run the loop, and the frames that a callback left with `pthread_exit` no longer exist.
-            loop.abandonCallbacks()
+            loop.abandonCallbacks(atEnd: false)
             return false
         }
         loop.threadEnded()
@@ -77,7 +77,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// The thread has ended: sources leave with `cancel` (S-LOOP-7), nothing more can be posted, and the thread's reference
     /// is released. Timers, observers and posts stay until the loop is freed (S-LOOP-9, S-LOOP-10).
     fileprivate func threadEnded() {
-        abandonCallbacks()
+        abandonCallbacks(atEnd: true)
         ThreadPointer.current?.finish()
         endForeignRuns()
         closeQueues()
@@ -97,10 +97,10 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// Completes what callbacks that ended the thread left undone, the innermost first. Loop's thread, which no longer runs the loop.
-    fileprivate func abandonCallbacks() {
+    fileprivate func abandonCallbacks(atEnd: Bool) {
         abandonWatch()
         pointee.refusesRuns.store(false, ordering: .relaxed)
-        abandonRuns()
+        abandonRuns(butForeign: !atEnd)
         pointee.postFloor = PostFloor()
         // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
         if pointee.defaultMode.pointee.passLimit.load(ordering: .relaxed) < 0 { pointee.defaultMode.pointee.passLimit.store(0, ordering: .relaxed) }

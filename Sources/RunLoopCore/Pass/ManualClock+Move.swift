@@ -6,6 +6,8 @@ extension ManualClock {
     /// So many runs without progress, or passes at one instant, end a move: a callback causes more work each time.
     fileprivate static var limit: Int { 1000 }
 
+    fileprivate static func nextCall() -> Int64 { process.pointee.clockCalls.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
+
     /// A call that moves the clock.
     struct Move {
         /// The thread's loop, if the call is made in a callback of it. It may have another clock: callbacks of two loops may move each other's.
@@ -92,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             if loop.manualClock == self { loop.pointee.goesByRuns.store(true, ordering: .releasing) }
             own = nil
         }
-        let call = ManualClock.Move(own: own, number: nextCall())
+        let call = ManualClock.Move(own: own, number: ManualClock.nextCall())
         if let own {
             own.pointee.lastMove.store(.max, ordering: .sequentiallyConsistent)
             own.manualClock?.tellSettled()
@@ -102,16 +104,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
 
     @inline(never)
     private func end(_ call: ManualClock.Move) {
-        if let own = call.own { return own.pointee.lastMove.store(nextCall(), ordering: .sequentiallyConsistent) }
-        guard let loop = RunLoop.ofThread, loop.pointee.goesByRuns.load(ordering: .relaxed) else { return }
-        loop.lock()
-        loop.pointee.goesByRuns.store(false, ordering: .relaxed)
-        // Where others have moved it meanwhile.
-        if let clock = loop.manualClock { loop.followLocked(clock) }
-        loop.unlock()
+        if let own = call.own { own.tellMove() } else { RunLoop.ofThread?.goOnByItself() }
     }
-
-    private func nextCall() -> Int64 { process.pointee.clockCalls.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue }
 
     /// Waits until every other loop sleeps or does not run: for ever, if a callback of one waits for this thread. In a callback it
     /// does not wait for loops in whose callbacks another call goes on, or went on since this one began: that one may have returned before this thread
@@ -176,6 +170,25 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         lock()
         defer { unlock() }
         return mode.pointee.inboxCount > 0 && hasReadyInboxLocked(in: mode)
+    }
+
+    /// A call in a callback of the loop that moved a clock is over.
+    fileprivate func tellMove() { pointee.lastMove.store(ManualClock.nextCall(), ordering: .sequentiallyConsistent) }
+
+    /// A call outside its runs that moved its clock is over. Loop's thread.
+    fileprivate func goOnByItself() {
+        if !pointee.goesByRuns.load(ordering: .relaxed) { return }
+        lock()
+        pointee.goesByRuns.store(false, ordering: .relaxed)
+        // Where others have moved it meanwhile.
+        if let clock = manualClock { followLocked(clock) }
+        unlock()
+    }
+
+    /// The thread has left such calls without an end. Loop's thread, outside any run.
+    func abandonMoves() {
+        if pointee.lastMove.load(ordering: .relaxed) == .max { tellMove() }
+        goOnByItself()
     }
 
     /// The next instant at which the default mode has something to do. Loop's thread, outside any run.

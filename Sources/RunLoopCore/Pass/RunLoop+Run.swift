@@ -207,12 +207,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         _ = clock?.settle(self)
     }
 
-    /// The thread has left its runs without an end.
-    func abandonRuns() {
+    /// The thread has left its runs without an end. A foreign run whose callbacks have returned may go on in destructors: it still has its frame.
+    func abandonRuns(butForeign: Bool) {
+        if butForeign, let frame = pointee.frame, frame.pointee.foreign != nil { return }
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         if !isRunning { return }
         Clock.enterRun(false)
         tellEnd()
+        abandonMoves()
     }
 }
