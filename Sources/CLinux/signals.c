@@ -151,7 +151,7 @@ static struct program_action *copy_below(int signal, int layer, struct sigaction
 static bool has_called(uint64_t layers, int signal, const struct sigaction *below) {
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++) {
         struct sigaction other;
-        if (!(layers & 1u << layer)) continue;
+        if (!(layers & 1u << layer) || !__atomic_load_n(&actions_below[layer][signal], __ATOMIC_RELAXED)) continue;
         copy_below(signal, layer, &other);
         if (other.sa_handler == below->sa_handler) return true;
     }
@@ -163,14 +163,15 @@ static bool has_called(uint64_t layers, int signal, const struct sigaction *belo
  * 0 in each and does not read: a handler that leaves by siglongjmp(3) leaves nothing behind for a later delivery. The frame is found by where
  * the stack was when the kernel called, or by the context that a handler passes on.
  *
- * A handler with one argument passes none on. Then a layer belongs to the delivery of the one that the thread entered last if no frame of the
- * kernel lies on the stack between the two. One that is over, in memory that a handler has not written to, makes one delivery count as two; none is lost. */
-struct delivery {
-    const uint64_t *frame; /* Of the first layer. */
-    uint64_t *layers;      /* `uc_link`, or a variable in that frame. */
-    int signal;
+ * A handler with one argument passes none on. Then each layer reports: what lies on the stack does not tell whether an earlier one was left by siglongjmp(3).
+ * Such handlers may call each other without end; this many entries of layers without a frame of the kernel between them, each deeper than the one before, are
+ * taken for that. */
+enum { MOST_ENTRIES = 16 };
+struct entry {
+    const uint64_t *frame;
+    int signal, number;
 };
-static __thread struct delivery present __attribute__((tls_model("initial-exec")));
+static __thread struct entry last_unknown __attribute__((tls_model("initial-exec")));
 
 /* Whether the kernel may read a word, which it does before it refuses the call. */
 static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno != EFAULT; }
@@ -207,8 +208,7 @@ static bool is_end_of_delivery(const unsigned char *caller) {
 /* Stacks are read as memory: what an address sanitizer keeps between variables is read, too. */
 #define READS_STACK __attribute__((no_sanitize_address))
 
-/* By which words a context in a frame of the kernel is recognised, counted from its beginning. On other processors none is: there each layer that
- * a handler calls reports. */
+/* By which words a context in a frame of the kernel is recognised, counted from its beginning. On other processors none is, and each layer reports. */
 #if defined(__x86_64__)
 enum { CONTEXT_WORDS = 24 };
 READS_STACK static bool is_context(const uint64_t *context) {
@@ -243,13 +243,12 @@ static uint64_t *link_of(uint64_t *context) {
     return is_context(context) ? context + 1 : NULL;
 }
 
-/* Whether a layer with its frame here is entered in the delivery of the one entered last. */
-READS_STACK static bool goes_on(int signal, const uint64_t *here) {
-    enum { PAGE = 4096, FURTHEST = 1 << 24 };
-    const uintptr_t distance = (uintptr_t)present.frame - (uintptr_t)here;
-    if (CONTEXT_WORDS == 0 || signal != present.signal || present.frame <= here || distance > FURTHEST) return false;
-    const uint64_t *const last = present.frame - CONTEXT_WORDS;
-    for (const uint64_t *word = here; word <= last; word++) {
+/* Whether a layer with its frame here may be entered in the delivery of the one entered last. */
+READS_STACK static bool may_go_on(int signal, const uint64_t *here) {
+    enum { PAGE = 4096, FURTHEST = 1 << 20 };
+    const struct entry outer = last_unknown;
+    if (signal != outer.signal || outer.frame <= here || (uintptr_t)outer.frame - (uintptr_t)here > FURTHEST) return false;
+    for (const uint64_t *word = here, *last = outer.frame - CONTEXT_WORDS; word <= last; word++) {
         /* They may lie on two stacks. */
         if ((uintptr_t)(word + CONTEXT_WORDS - 1) % PAGE == 0 && !is_readable(word + CONTEXT_WORDS - 1)) return false;
         if (is_context(word)) return false;
@@ -259,20 +258,22 @@ READS_STACK static bool goes_on(int signal, const uint64_t *here) {
 
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller, void *frame) {
     const int saved = errno;
-    const struct delivery outer = present;
+    const struct entry outer = last_unknown;
     /* By where the stack is, or by what the handler has passed on. */
     const bool is_shown = !is_end_of_delivery(caller);
-    uint64_t own = 0;
-    uint64_t *layers = is_shown ? link_of(context) : link_of_kernel(frame);
-    if (!layers) layers = goes_on(signal, frame) ? outer.layers : &own;
-    errno = saved;
-    const bool is_first = *layers == 0;
-    if (*layers & 1u << layer) return;
-    *layers |= 1u << layer;
-    if (is_first) {
-        present = (struct delivery){frame, layers, signal};
-        tell_library(signal);
+    uint64_t *const link = is_shown ? link_of(context) : link_of_kernel(frame);
+    const uint64_t entered = link ? *link : 0;
+    const bool is_first = entered == 0;
+    if (entered & 1u << layer) {
+        errno = saved;
+        return;
     }
+    if (link)
+        *link |= 1u << layer;
+    else
+        last_unknown = (struct entry){frame, signal, may_go_on(signal, frame) ? outer.number + 1 : 0};
+    errno = saved;
+    if (is_first) tell_library(signal);
     struct sigaction below;
     struct program_action *const record = copy_below(signal, layer, &below);
     if (is_first && signal == SIGCHLD) restore_flags(signal, layer, &below);
@@ -281,11 +282,11 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
             let_go(signal, layer, &below);
         errno = saved;
     } else {
-        const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(*layers & ~(1u << layer), signal, &below);
+        const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(entered, signal, &below);
         errno = saved;
-        if (!is_called_already) call_below(signal, info, context, layer, record, &below);
+        if (!is_called_already && (link || last_unknown.number < MOST_ENTRIES)) call_below(signal, info, context, layer, record, &below);
     }
-    if (is_first) present = outer;
+    if (!link) last_unknown = outer;
 }
 
 #define LAYER(number) \
