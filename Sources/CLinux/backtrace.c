@@ -202,8 +202,10 @@ static bool blocks_signal(pid_t thread) {
 /* Restores the default action, if the action is still the library's. What another thread sets meanwhile stays. */
 static void uninstall(void) {
     struct sigaction found, action = {.sa_handler = SIG_DFL};
+    /* Means nothing there, and tells it from the default action that the program installs. */
+    memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
     if (sigaction(SIGURG, NULL, &found) == 0 && is_ours(&found) && sigaction(SIGURG, &action, &found) == 0 && !is_ours(&found))
-        sigaction(SIGURG, &found, NULL);
+        rl_put_back_action(SIGURG, &action, &found);
 }
 
 bool rl_takes_questions(void) {
@@ -230,7 +232,7 @@ static inline __attribute__((always_inline)) unsigned ask(pid_t thread) {
         if (await_answer()) count = question.count;
     } else {
         /* The program has set one since the check. */
-        sigaction(SIGURG, &replaced, NULL);
+        rl_put_back_action(SIGURG, &ours, &replaced);
     }
     /* The signal is discarded if it is still pending. */
     uninstall();

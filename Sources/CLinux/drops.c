@@ -127,3 +127,12 @@ void rl_drop_all(const int *descriptors, int count) {
 }
 
 void rl_drop(int descriptor) { rl_drop_all(&descriptor, 1); }
+
+void rl_close_without_wait(int descriptor) {
+    struct linger linger;
+    socklen_t size = sizeof linger;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, &size) == 0 && linger.l_onoff)
+        rl_drop(descriptor);
+    else
+        rl_sys_close(descriptor);
+}

@@ -65,9 +65,8 @@ static void tell_library(int signal) {
     if (is_blocked) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask);
 }
 
-/* Restores what an action of the library's has replaced though it was not to. What the program has installed over that meanwhile is restored in its place; a
- * further iteration needs a further such call. */
-static void put_back(int signal, const struct sigaction *ours, const struct sigaction *replaced) {
+/* A further iteration needs a further action that the program installs. One that is equal to the library's is taken for that. */
+void rl_put_back_action(int signal, const struct sigaction *ours, const struct sigaction *replaced) {
     struct sigaction last = *ours, now = *replaced, next;
     while (sigaction(signal, &now, &next) == 0 && !is_same_action(&next, &last)) {
         last = now;
@@ -86,9 +85,9 @@ static void restore_flags(int signal, int layer, const struct sigaction *below) 
     ours.sa_flags |= wanted | SA_SIGINFO;
     if (sigaction(signal, &ours, &now) != 0 || layer_of(&now) == layer) return;
     /* It has been covered or given back since the check. Who has taken the signal again since may have found it installed. */
-    put_back(signal, &ours, &now);
+    rl_put_back_action(signal, &ours, &now);
     if (!__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || sigaction(signal, NULL, &now) != 0 || !is_same_action(&now, below)) return;
-    if (sigaction(signal, &ours, &now) == 0 && layer_of(&now) != layer && !is_same_action(&now, below)) put_back(signal, &ours, &now);
+    if (sigaction(signal, &ours, &now) == 0 && layer_of(&now) != layer && !is_same_action(&now, below)) rl_put_back_action(signal, &ours, &now);
 }
 
 /* A layer that was covered when the library gave the signal back may have been restored since, with nothing below it: then the signal does what it does
@@ -99,7 +98,7 @@ static void let_go(int signal, int layer, const struct sigaction *below) {
     const int other = layer_of(&now);
     if (other == layer) {
         if (__atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST) || sigaction(signal, below, &now) != 0) return;
-        if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) put_back(signal, below, &now);
+        if (layer_of(&now) != layer || __atomic_load_n(&is_taken[signal], __ATOMIC_SEQ_CST)) rl_put_back_action(signal, below, &now);
     } else {
         const struct program_action *passed = __atomic_exchange_n(&passed_on[layer][signal], NULL, __ATOMIC_ACQ_REL);
         if (!passed || !(is_same_action(&now, &passed->action) ||
@@ -163,18 +162,26 @@ static bool has_called(uint64_t layers, int signal, const struct sigaction *belo
  * 0 in each and does not read: a handler that leaves by siglongjmp(3) leaves nothing behind for a later delivery. The frame is found by where
  * the stack was when the kernel called, or by the context that a handler passes on.
  *
- * A handler with one argument passes none on. Then each layer reports: what lies on the stack does not tell whether an earlier one was left by siglongjmp(3).
- * Such handlers may call each other without end; this many entries of layers without a frame of the kernel between them, each deeper than the one before, are
- * taken for that. */
-enum { MOST_ENTRIES = 16 };
+ * A handler with one argument passes none on. If the kernel calls a layer first, that has found the frame. If it calls such a handler, each layer
+ * reports: what lies on the stack does not tell whether an earlier one was left by siglongjmp(3). */
+struct delivery {
+    uint64_t *link;
+    int signal;
+};
+/* That of the layer with a known frame that was entered last. */
+static __thread struct delivery present __attribute__((tls_model("initial-exec")));
+
+/* Such handlers may call each other without end. So many entries of layers in one frame of the kernel, each deeper than the one before, are taken for
+ * that. */
+enum { MOST_ENTRIES = 16, WAS_FOUND = 1 << SIGNAL_LAYERS };
 struct entry {
-    const uint64_t *frame;
+    const uint64_t *frame, *context; /* NULL: not found. */
     int signal, number;
 };
 static __thread struct entry last_unknown __attribute__((tls_model("initial-exec")));
 
-/* Whether the kernel may read a word, which it does before it refuses the call. */
-static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno != EFAULT; }
+/* Whether the kernel may read a word, which it does before it refuses the call with EINVAL. */
+static bool is_readable(const uint64_t *word) { return syscall(SYS_rt_sigprocmask, -1, word, NULL, sizeof *word) != 0 && errno == EINVAL; }
 
 #if defined(__x86_64__)
 /* Where handlers return to, by what the C library has told the kernel. Relaxed: always the same. */
@@ -213,13 +220,13 @@ static bool is_end_of_delivery(const unsigned char *caller) {
 enum { CONTEXT_WORDS = 24 };
 READS_STACK static bool is_context(const uint64_t *context) {
     /* Flags, the link, and later the code segment. */
-    return context[0] > 0 && context[0] < 16 && context[1] < 1 << SIGNAL_LAYERS && (context[23] & 0xffff) == 0x33;
+    return context[0] > 0 && context[0] < 16 && context[1] < 2 * WAS_FOUND && (context[23] & 0xffff) == 0x33;
 }
 #elif defined(__aarch64__)
 enum { CONTEXT_WORDS = 59 };
 READS_STACK static bool is_context(const uint64_t *context) {
     /* No flags, the link, and the magic number and the size of the floating-point registers. */
-    return context[0] == 0 && context[1] < 1 << SIGNAL_LAYERS && context[58] == 0x21046508001;
+    return context[0] == 0 && context[1] < 2 * WAS_FOUND && context[58] == 0x21046508001;
 }
 #else
 enum { CONTEXT_WORDS = 0 };
@@ -243,35 +250,56 @@ static uint64_t *link_of(uint64_t *context) {
     return is_context(context) ? context + 1 : NULL;
 }
 
-/* Whether a layer with its frame here may be entered in the delivery of the one entered last. */
-READS_STACK static bool may_go_on(int signal, const uint64_t *here) {
+/* That of the present delivery, if the kernel has called a layer; by what it calls now. The program may have left a former one that lay further up. */
+static uint64_t *link_of_present(int signal, const uint64_t *here) {
+    const struct delivery delivery = present;
+    struct sigaction now;
+    if (signal != delivery.signal || delivery.link <= here || sigaction(signal, NULL, &now) != 0 || layer_of(&now) < 0) return NULL;
+    return link_of(delivery.link - 1);
+}
+
+/* The next context further up. One of a delivery that is over may be found in memory that a handler has not written to. */
+READS_STACK static uint64_t *next_context(uint64_t *here) {
     enum { PAGE = 4096, FURTHEST = 1 << 20 };
-    const struct entry outer = last_unknown;
-    if (signal != outer.signal || outer.frame <= here || (uintptr_t)outer.frame - (uintptr_t)here > FURTHEST) return false;
-    for (const uint64_t *word = here, *last = outer.frame - CONTEXT_WORDS; word <= last; word++) {
-        /* They may lie on two stacks. */
-        if ((uintptr_t)(word + CONTEXT_WORDS - 1) % PAGE == 0 && !is_readable(word + CONTEXT_WORDS - 1)) return false;
-        if (is_context(word)) return false;
+    for (uint64_t *word = here, *last = here + FURTHEST / sizeof *here; word < last && CONTEXT_WORDS > 0; word++) {
+        if ((uintptr_t)(word + CONTEXT_WORDS - 1) % PAGE == 0 && !is_readable(word + CONTEXT_WORDS - 1)) return NULL;
+        if (is_context(word)) return word;
     }
-    return true;
+    return NULL;
+}
+
+/* A handler has called a layer without a context. */
+static void enter_unknown(int signal, uint64_t *here) {
+    const struct entry outer = last_unknown;
+    uint64_t *const context = next_context(here);
+    bool goes_on = signal == outer.signal && outer.frame > here && context == outer.context;
+    if (context) {
+        goes_on = goes_on && context[1] & WAS_FOUND;
+        context[1] |= WAS_FOUND;
+    }
+    last_unknown = (struct entry){here, context, signal, goes_on ? outer.number + 1 : 0};
 }
 
 __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, void *context, int layer, const void *caller, void *frame) {
     const int saved = errno;
-    const struct entry outer = last_unknown;
+    const struct delivery outer = present;
+    const struct entry outer_unknown = last_unknown;
     /* By where the stack is, or by what the handler has passed on. */
     const bool is_shown = !is_end_of_delivery(caller);
-    uint64_t *const link = is_shown ? link_of(context) : link_of_kernel(frame);
-    const uint64_t entered = link ? *link : 0;
+    uint64_t *link = is_shown ? link_of(context) : link_of_kernel(frame);
+    if (!link && is_shown) link = link_of_present(signal, frame);
+    const uint64_t entered = link ? *link & (WAS_FOUND - 1) : 0;
     const bool is_first = entered == 0;
     if (entered & 1u << layer) {
         errno = saved;
         return;
     }
-    if (link)
+    if (link) {
         *link |= 1u << layer;
-    else
-        last_unknown = (struct entry){frame, signal, may_go_on(signal, frame) ? outer.number + 1 : 0};
+        present = (struct delivery){link, signal};
+    } else if (is_shown) {
+        enter_unknown(signal, frame);
+    }
     errno = saved;
     if (is_first) tell_library(signal);
     struct sigaction below;
@@ -284,9 +312,10 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     } else {
         const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(entered, signal, &below);
         errno = saved;
-        if (!is_called_already && (link || last_unknown.number < MOST_ENTRIES)) call_below(signal, info, context, layer, record, &below);
+        if (!is_called_already && (link || !is_shown || last_unknown.number < MOST_ENTRIES)) call_below(signal, info, context, layer, record, &below);
     }
-    if (!link) last_unknown = outer;
+    present = outer;
+    last_unknown = outer_unknown;
 }
 
 #define LAYER(number) \
@@ -351,22 +380,24 @@ static struct program_action *program_action(const struct sigaction *action, int
 }
 
 /* The layer to install over an action of the program's; SIGNAL_LAYERS if none is left. What lies below one that the program may call or restore
- * changes only in its mask and flags, and only if no other layer is left. */
+ * changes only in its mask and flags, and only where few layers are left. */
 static int layer_over(const struct sigaction *action, int signal) {
-    int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS, similar = SIGNAL_LAYERS;
+    enum { FEW = 4 };
+    int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS, similar = SIGNAL_LAYERS, left = 0;
     for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
-        const struct program_action *below = actions_below[layer][signal];
-        const struct program_action *once = once_below[layer][signal];
+        const struct program_action *const once = once_below[layer][signal], *const below = once ? once : actions_below[layer][signal];
         const bool is_kept = kept_layers[signal] & 1 << layer;
-        if (below && (is_same_action(action, &below->action) || (once && is_same_action(action, &once->action)))) return layer;
-        if (below && (is_same_handler(action, &below->action) || (once && is_same_handler(action, &once->action)))) {
+        if (below && is_same_action(action, &below->action)) return layer;
+        if (below && is_same_handler(action, &below->action)) {
             if (!is_kept) return layer;
             similar = layer;
         }
         if (!below) unused = layer;
         if (!is_kept) free = layer;
+        left += !below || !is_kept;
     }
-    return unused < SIGNAL_LAYERS ? unused : free < SIGNAL_LAYERS ? free : similar;
+    if (similar < SIGNAL_LAYERS && left <= FEW) return similar;
+    return unused < SIGNAL_LAYERS ? unused : free;
 }
 
 /* A layer as it is to be installed over an action: a handler of the program's is called with the flags it asked for. What the flags of SIGCHLD say of
@@ -449,18 +480,16 @@ static inline __attribute__((always_inline)) void give_back_signal(int signal) {
     if (sigaction(signal, restored, &replaced) != 0) return; /* The layer remains, and calls what lies below. */
     /* Another layer is one that the program has restored since the check, as any other action. */
     if (layer_of(&replaced) == layer || is_same_action(&replaced, restored)) {
-        /* From here on the kernel makes sure that this one is called once, unless a delivery to the layer was faster. Two at this moment may both call it:
-         * that is better than none. */
+        /* From here on the kernel makes sure that this one is called once. Two deliveries at this moment may both call it: that is better than none. Nor is
+         * it taken away if one to the layer was faster: that one may have installed it again. */
         if (!(restored->sa_flags & (int)SA_RESETHAND)) return;
         __atomic_store_n(&passed_on[layer][signal], below, __ATOMIC_RELEASE);
-        if (!__atomic_compare_exchange_n(place, &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
-            sigaction(signal, NULL, &now) == 0 && is_same_action(&now, restored))
-            sigaction(signal, &default_action.action, NULL);
+        __atomic_compare_exchange_n(place, &below, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         return;
     }
     /* The program has covered the layer since the check: what it installed is restored. */
     kept_layers[signal] |= 1 << layer;
-    put_back(signal, restored, &replaced);
+    rl_put_back_action(signal, restored, &replaced);
 }
 
 /* The action of SIGURG is the library's own, and not the program's, while a thread is asked for its backtrace: such a question ends first. */

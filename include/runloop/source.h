@@ -175,7 +175,8 @@ RL_EXPORT void RLSourceSignal(RLSourceRef RL_NULLABLE s);
  * It performs at most count times in a period, which begins with its first perform after the end of
  * the period before. Then it waits for the end of the period: a signal is kept, and so is what
  * arrives at a descriptor or a port. A line is logged when a limit is first reached. For a socket
- * sending queued bytes and an orderly close (socketio.h) count, and wait, too.
+ * sending queued bytes and an orderly close (socketio.h) count, and wait, too; for a message port a
+ * peer that connects or leaves.
  * s: a source of either version, also that of a socket, a port, a descriptor or a kernel event.
  * count: 0 and less, and seconds of 0, less and NaN: no limit, which is the initial state.
  * seconds: by the clock of the loop that performs the source; more than 504911232 counts as that.

@@ -346,6 +346,10 @@ int rl_take_signal(int signal, rl_signal_function function) __attribute__((visib
 /* Puts back what the program had installed, unless something else was installed since. */
 void rl_give_back_signal(int signal) __attribute__((visibility("hidden")));
 
+/* Restores what an action of the library's has replaced though it was not to. What the program has installed over that meanwhile is restored in its place. */
+struct sigaction;
+void rl_put_back_action(int signal, const struct sigaction *ours, const struct sigaction *replaced) __attribute__((visibility("hidden")));
+
 /* A descriptor that only names a file: path below the folder, or what another descriptor names. EOPNOTSUPP: that is no folder, and /proc is
  * missing. */
 int rl_open_path_at(int folder, const char *path) __attribute__((visibility("hidden")));

@@ -71,6 +71,8 @@ rl_datagram rl_message_receive_from(int socket, void *bytes, size_t capacity, in
  * skips negative numbers. */
 void rl_drop(int descriptor) __attribute__((visibility("hidden")));
 void rl_drop_all(const int *descriptors, int count) __attribute__((visibility("hidden")));
+/* Closes one of the program's: in that way if it is a socket that lingers. */
+void rl_close_without_wait(int descriptor) __attribute__((visibility("hidden")));
 
 /* In the child of fork, which has no such threads. */
 void rl_forget_droppers(void) __attribute__((visibility("hidden")));

@@ -50,7 +50,8 @@ struct ClosingNumber: ~Copyable, Listed {
         process.pointee.closingNumbers.forEach { closing in
             if closing.pointee.thread == RLThisThread_() { return }
             process.pointee.closingNumbers.remove(closing)
-            closing.pointee.file.close(closing.pointee.number)
+            // The last close of a socket that lingers would hold up fork(2).
+            if closing.pointee.file.has(closing.pointee.number) { rl_close_without_wait(closing.pointee.number) }
             CRunLoopLinux.free(closing)
         }
     }

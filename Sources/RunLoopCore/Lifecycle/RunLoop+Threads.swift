@@ -64,7 +64,7 @@ extension RunLoop {
     static func leaveCallback() {
         guard let loop = ofThread else { return }
         loop.pointee.refusesRuns.store(true, ordering: .relaxed)
-        loop.pointee.frame = nil
+        loop.abandonRuns(butForeign: false)
         // What the thread waits for may lie in frames that it leaves next, or be freed by their cleanup handlers.
         loop.pointee.calls.contains(ModeWait.self) {
             $0.pointee.waiter.giveUp()

@@ -161,7 +161,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Whether a pass of the default mode would call something. Loop's thread.
     private func hasWorkNow() -> Bool {
         let mode = pointee.defaultMode
-        return hasSignalledSources(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
+        return findsSignalledSource(in: mode) || mayHavePosts(for: mode) || hasRequests(for: mode) || hasReadyInbox(in: mode)
             || nextInstantOfDefaultMode <= pointee.movedTo + ManualClock.slack
     }
 
@@ -235,7 +235,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// `RLSetClock`: nil for the system's clock. False if the loop is not the caller's, runs, has ended, or has timers (S-CLK-2).
     func setClock(_ clock: ManualClockPointer?) -> Bool {
-        guard RunLoop.currentIfMade() == self, !isRunning, pointee.threadAlive.load(ordering: .acquiring) else { return false }
+        guard RunLoop.currentIfMade() == self, !isRunning, mayRun, pointee.threadAlive.load(ordering: .acquiring) else { return false }
         lock()
         // A common item may be in no mode (S-MODE-26).
         var hasTimers = pointee.commonTimers.count > 0

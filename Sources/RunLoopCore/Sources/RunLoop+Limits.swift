@@ -81,6 +81,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             holdLocked(source, link, until: end)
         } else if isListedFirst {
             giveBackLocked(link!)
+        } else if let link, link.pointee.list == LinkList.pendingMark, !source.isSignalled {
+            // Another loop has performed it.
+            dropLocked(link)
         }
         return isTaken
     }

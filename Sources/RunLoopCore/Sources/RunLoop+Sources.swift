@@ -50,6 +50,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return !pointee.pending.isEmpty || (!pointee.parked.isEmpty && pointee.parkedFor != mode)
     }
 
+    /// Whether a pass of the mode would perform one. It looks at all that such a pass looks at.
+    @inline(never)
+    func findsSignalledSource(in mode: ModePointer) -> Bool {
+        lock(owner: true)
+        defer { unlock(owner: true) }
+        drainLocked()
+        func isIn(_ list: LinkList) -> Bool {
+            var link = list.first
+            while let current = link {
+                if current.pointee.modes.contains(mode) && current.ofSource.isSignalled { return true }
+                link = current.pointee.next
+            }
+            return false
+        }
+        return isIn(pointee.pending) || (pointee.parkedFor != mode && isIn(pointee.parked))
+    }
+
     @inline(never)
     private func performSignalled(in mode: ModePointer, onlyFirst: Bool) -> Bool {
         lock(owner: true)
