@@ -250,14 +250,6 @@ static uint64_t *link_of(uint64_t *context) {
     return is_context(context) ? context + 1 : NULL;
 }
 
-/* That of the present delivery, if the kernel has called a layer; by what it calls now. The program may have left a former one that lay further up. */
-static uint64_t *link_of_present(int signal, const uint64_t *here) {
-    const struct delivery delivery = present;
-    struct sigaction now;
-    if (signal != delivery.signal || delivery.link <= here || sigaction(signal, NULL, &now) != 0 || layer_of(&now) < 0) return NULL;
-    return link_of(delivery.link - 1);
-}
-
 /* The next context further up. One of a delivery that is over may be found in memory that a handler has not written to. */
 READS_STACK static uint64_t *next_context(uint64_t *here) {
     enum { PAGE = 4096, FURTHEST = 1 << 20 };
@@ -266,6 +258,15 @@ READS_STACK static uint64_t *next_context(uint64_t *here) {
         if (is_context(word)) return word;
     }
     return NULL;
+}
+
+/* That of the present delivery, if the kernel has called a layer; by what it calls now. A handler may have put that back meanwhile, and the program may
+ * have left the delivery known last: then the frame of the present one lies below that one's. */
+static uint64_t *link_of_present(int signal, uint64_t *here) {
+    const struct delivery delivery = present;
+    struct sigaction now;
+    if (signal != delivery.signal || delivery.link <= here || sigaction(signal, NULL, &now) != 0 || layer_of(&now) < 0) return NULL;
+    return next_context(here) == delivery.link - 1 ? delivery.link : NULL;
 }
 
 /* A handler has called a layer without a context. */

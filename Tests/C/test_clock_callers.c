@@ -59,6 +59,57 @@ RL_TEST(a_move_makes_no_passes_without_work, "S-CLK-6", "A source that is signal
     RLRelease(clock_of_loop);
 }
 
+static RLSourceRef of_two_loops;
+static Gate second_is_ready = GATE_INITIALIZER, is_signalled = GATE_INITIALIZER;
+static void perform_in_second_loop(void *unused) {
+    (void)unused;
+    ck_assert(RLSetClock(RLGetCurrent(), clock_of_loop));
+    RLAddSource(RLGetCurrent(), of_two_loops, kRLDefaultMode);
+    gate_open(&second_is_ready);
+    gate_wait(&is_signalled);
+    expect_run(kRLDefaultMode, 0, true, HandledSource);
+}
+
+RL_TEST(what_another_loop_has_performed_is_no_work, "S-CLK-6 S-SRC-31", "A source that another loop of its has performed is nothing to do for a move of the clock") {
+    use_clock();
+    static Probe passes, shared = {.name = "s"}, idle;
+    add_source(&idle, kRLDefaultMode);
+    add_observer(&passes, kRLBeforeSources, kRLDefaultMode);
+    of_two_loops = probe_source(&shared, 0);
+    Thread *second = thread_start(perform_in_second_loop, NULL);
+    gate_wait(&second_is_ready);
+    RLAddSource(RLGetCurrent(), of_two_loops, kRLDefaultMode);
+    RLSourceSignal(of_two_loops);
+    gate_open(&is_signalled);
+    thread_join(second);
+    expect_trace("s");
+    RLClockAdvance(clock_of_loop, 0);
+    RLClockAdvance(clock_of_loop, 1);
+    RLClockAdvanceToNext(clock_of_loop);
+    ck_assert_int_le(passes.calls, 4);
+    RLSourceInvalidate(of_two_loops);
+    RLRelease(of_two_loops);
+    RLRelease(clock_of_loop);
+}
+
+static void run_third_mode(Probe *self) { RLRunInMode("third", 0, self->value); }
+
+RL_TEST(what_a_nested_run_passes_over_is_no_work, "S-CLK-6", "Nor is one that is signalled in a second mode, if an observer runs a third one in each pass") {
+    use_clock();
+    static Probe passes, idle, also_idle, parked, nest = {.action = run_third_mode};
+    add_source(&idle, kRLDefaultMode);
+    add_source(&also_idle, "third");
+    RLSourceSignal(add_source(&parked, "second"));
+    add_observer(&passes, kRLBeforeSources, kRLDefaultMode);
+    add_observer(&nest, kRLExit, kRLDefaultMode);
+    RLClockAdvance(clock_of_loop, 0);
+    RLClockAdvance(clock_of_loop, 1);
+    RLClockAdvanceToNext(clock_of_loop);
+    ck_assert_int_le(passes.calls, 6);
+    ck_assert_int_eq(parked.calls, 0);
+    RLRelease(clock_of_loop);
+}
+
 RL_TEST(all_ages, "S-CLK-8 S-CLK-11", "A timer of the longest interval fires at each of its dates, until the clock has come to its latest instant") {
     use_clock();
     static Probe tick;

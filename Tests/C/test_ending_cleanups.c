@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include <runloop/foreign.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -194,4 +196,152 @@ RL_TEST(a_cleanup_handler_waits_for_a_condition, "S-LOOP-22 S-SYNC-22", "Such a 
         RLRelease(ending.source);
     }
     RLRelease(clock_of_loop);
+}
+
+/* What destructors of thread-specific data find. */
+
+static RLMode mode_of_end;
+static void end_in_function(void *unused) {
+    (void)unused;
+    pthread_exit(NULL);
+}
+static void note_release(void *unused) {
+    (void)unused;
+    trace("released");
+}
+static void drain(void *unused) {
+    (void)unused;
+    in_destructor = RLRunInMode(mode_of_end, 60, false);
+    trace("drained");
+}
+static void *end_in_a_round(void *from_list) {
+    pthread_setspecific(key, &key);
+    RLPerformFunction(RLGetCurrent(), mode_of_end, end_in_function, &mode_of_end, note_release);
+    /* A round of another mode puts it on the list of its own. */
+    if (from_list) RLPerformFunction(RLGetCurrent(), "another", note_release, NULL, NULL);
+    if (from_list) RLRunInMode("another", 0, false);
+    RLRunInMode(mode_of_end, 60, false);
+    return NULL;
+}
+
+RL_TEST(a_function_that_ended_its_thread_keeps_no_mode, "S-LOOP-11 S-LOOP-19 S-RUN-4",
+        "A function that has ended its thread is released, and does not keep its mode from being empty in a destructor") {
+    ck_assert_int_eq(pthread_key_create(&key, drain), 0);
+    for (int from_list = 0; from_list < 2; from_list++) {
+        mode_of_end = from_list ? "m" : kRLDefaultMode;
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, end_in_a_round, from_list ? &key : NULL), 0);
+        pthread_join(thread, NULL);
+        ck_assert_str_eq(result_name(in_destructor), "Finished");
+        if (from_list) expect_trace("released released drained");
+        else expect_trace("released drained");
+    }
+}
+
+static double moved_by;
+static bool has_next, may_change;
+static void use_clock(void *unused) {
+    (void)unused;
+    static Probe first = {.name = "t"}, second = {.name = "u"};
+    RLAddTimer(RLGetCurrent(), probe_timer(&first, date_in(1), 0), kRLDefaultMode);
+    const RLAbsoluteTime before = RLAbsoluteTimeGetCurrent();
+    RLClockAdvance(clock_of_loop, 2);
+    moved_by = RLAbsoluteTimeGetCurrent() - before;
+    RLAddTimer(RLGetCurrent(), probe_timer(&second, date_in(1), 0), kRLDefaultMode);
+    has_next = RLClockAdvanceToNext(clock_of_loop);
+    RLTimerInvalidate(first.timer);
+    RLTimerInvalidate(second.timer);
+    RLRelease(first.timer);
+    RLRelease(second.timer);
+    may_change = RLSetClock(RLGetCurrent(), NULL);
+}
+static void *end_with_clock(void *unused) {
+    pthread_setspecific(key, &key);
+    RLSetClock(RLGetCurrent(), clock_of_loop);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, end_in_function, NULL, NULL);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    return unused;
+}
+
+RL_TEST(a_clock_in_a_destructor, "S-LOOP-11 S-LOOP-22 S-CLK-6 S-CLK-8 S-CLK-2", "In a destructor the loop, whose function has ended the thread, does not run: the thread moves its clock, and changes it") {
+    ck_assert_int_eq(pthread_key_create(&key, use_clock), 0);
+    clock_of_loop = RLClockCreateManual();
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_with_clock, NULL), 0);
+    pthread_join(thread, NULL);
+    expect_trace("t u");
+    ck_assert_double_eq_tol(moved_by, 2, 1e-6);
+    ck_assert(has_next);
+    ck_assert(may_change);
+    RLRelease(clock_of_loop);
+}
+
+static Gate may_move = GATE_INITIALIZER, has_moved = GATE_INITIALIZER;
+static void move_clock(void *unused) {
+    (void)unused;
+    gate_wait(&may_move);
+    RLClockAdvance(clock_of_loop, 1);
+    gate_open(&has_moved);
+}
+static void let_another_thread_move(void *unused) {
+    (void)unused;
+    gate_open(&may_move);
+    gate_wait(&has_moved);
+    may_change = RLSetClock(RLGetCurrent(), NULL);
+    RLMode mode = RLCopyCurrentMode(RLGetCurrent());
+    trace(mode ? "running" : "moved");
+}
+static void *end_below_a_cleanup_handler(void *unused) {
+    RLSetClock(RLGetCurrent(), clock_of_loop);
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, end_in_function, NULL, NULL);
+    pthread_cleanup_push(let_another_thread_move, NULL);
+    RLRunInMode(kRLDefaultMode, 60, false);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+RL_TEST(a_clock_moved_beside_a_cleanup_handler, "S-LOOP-22 S-CLK-7 S-CLK-2 S-MODE-8", "A cleanup handler further out may wait for a thread that moves the clock of the loop, which does not run any more") {
+    clock_of_loop = RLClockCreateManual();
+    Thread *mover = thread_start(move_clock, NULL);
+    pthread_t thread;
+    may_change = true;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_below_a_cleanup_handler, NULL), 0);
+    pthread_join(thread, NULL);
+    thread_join(mover);
+    expect_trace("moved");
+    ck_assert(!may_change);
+    RLRelease(clock_of_loop);
+}
+
+static RLForeignRunRef foreign;
+static void note_activity(Probe *self) { trace(self->activity == kRLExit ? "exit" : "wait"); }
+static void go_on_with_foreign_run(void *unused) {
+    (void)unused;
+    static Probe posted = {.name = "posted"};
+    probe_perform(&posted, RLGetCurrent(), kRLDefaultMode);
+    RLWakeUp(RLGetCurrent());
+    for (int i = 0; i < 2; i++) {
+        RLForeignRunDispatch(foreign);
+        RLForeignRunPrepare(foreign);
+    }
+    RLForeignRunInvalidate(foreign);
+}
+static void *end_with_foreign_run(void *unused) {
+    static Probe stages = {.action = note_activity}, idle;
+    pthread_setspecific(key, &key);
+    add_source(&idle, kRLDefaultMode);
+    add_observer(&stages, kRLBeforeWaiting | kRLExit, kRLDefaultMode);
+    foreign = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(foreign);
+    trace("end");
+    return unused;
+}
+
+RL_TEST(a_foreign_run_goes_on_in_a_destructor, "S-LOOP-11 S-FRN-4 S-FRN-10", "A foreign run that is under way when its thread returns goes on in a destructor, in no callback, and ends there with Exit") {
+    ck_assert_int_eq(pthread_key_create(&key, go_on_with_foreign_run), 0);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_with_foreign_run, NULL), 0);
+    pthread_join(thread, NULL);
+    expect_trace("wait end posted wait exit");
+    RLRelease(foreign);
 }
