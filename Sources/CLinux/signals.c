@@ -253,7 +253,8 @@ static uint64_t *link_of(uint64_t *context) {
 /* The next context further up. One of a delivery that is over may be found in memory that a handler has not written to. */
 READS_STACK static uint64_t *next_context(uint64_t *here) {
     enum { PAGE = 4096, FURTHEST = 1 << 20 };
-    for (uint64_t *word = here, *last = here + FURTHEST / sizeof *here; word < last && CONTEXT_WORDS > 0; word++) {
+    if (CONTEXT_WORDS == 0 || !is_readable(here + CONTEXT_WORDS - 1)) return NULL;
+    for (uint64_t *word = here, *last = here + FURTHEST / sizeof *here; word < last; word++) {
         if ((uintptr_t)(word + CONTEXT_WORDS - 1) % PAGE == 0 && !is_readable(word + CONTEXT_WORDS - 1)) return NULL;
         if (is_context(word)) return word;
     }

@@ -42,6 +42,8 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             var next = Clock.never, allSleep = true
             forEachLoop { loop in
                 if loop.isCurrent {
+                    // One that may not run does not come to what its timers wait for.
+                    if !loop.mayRun { return }
                     next = Swift.min(next, loop.isRunning ? loop.nextInstantOfRun(by: self) : loop.nextInstantOfDefaultMode)
                 } else if let instant = loop.nextInstantOfWait(by: self) {
                     next = Swift.min(next, instant)
@@ -53,7 +55,7 @@ extension UnsafeMutablePointer where Pointee == ManualClock {
             if !allSleep { continue }
             if next > ManualClock.latest {
                 // What is due in the thread's loop may lead to one.
-                guard !hasRun, let own = ownLoop, !own.isRunning else { return false }
+                guard !hasRun, let own = ownLoop, !own.isRunning, own.mayRun else { return false }
                 hasRun = true
                 go(to: time, call)
                 continue
