@@ -64,7 +64,8 @@ extension RunLoop {
     static func leaveCallback() {
         guard let loop = ofThread else { return }
         loop.pointee.refusesRuns.store(true, ordering: .relaxed)
-        loop.abandonRuns(butForeign: false)
+        loop.abandonWatch()
+        loop.abandonRuns(atEnd: false)
         // What the thread waits for may lie in frames that it leaves next, or be freed by their cleanup handlers.
         loop.pointee.calls.contains(ModeWait.self) {
             $0.pointee.waiter.giveUp()
@@ -79,6 +80,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func threadEnded() {
         abandonCallbacks(atEnd: true)
         ThreadPointer.current?.finish()
+        ThreadValuesPointer.current?.destroy()
         endForeignRuns()
         closeQueues()
         // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7).
@@ -100,13 +102,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     fileprivate func abandonCallbacks(atEnd: Bool) {
         abandonWatch()
         pointee.refusesRuns.store(false, ordering: .relaxed)
-        abandonRuns(butForeign: !atEnd)
+        abandonRuns(atEnd: atEnd)
         pointee.postFloor = PostFloor()
         // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
         if pointee.defaultMode.pointee.passLimit.load(ordering: .relaxed) < 0 { pointee.defaultMode.pointee.passLimit.store(0, ordering: .relaxed) }
         while let kind = pointee.calls.innermost { abandonCall(kind) }
         // Until now the rounds needed their chunks.
         pointee.posts.roundEnd = nil
+        followOthers()
     }
 
     /// Removes the innermost record, then does what it still owes: client code that is called for that may call the loop.

@@ -35,28 +35,15 @@ struct ThreadValue {
         if let old, let destructor = old.destructor { callOutPerformedRelease(destructor, old.value) }
     }
 
-    /// The key's destructor: destroys the values that there are. If destructors set values these come first, but not more often than
-    /// there were values; what is left then comes in another round, up to four in all; what is set in the last one is forgotten.
-    /// The rounds are not the C library's, which may be in its last one: a value that another key's destructor is the first to set.
+    /// The key's destructor. The exit callbacks of a thread that has not finished come first: with the end of its loop, in one of the next rounds.
     static func threadEnds(_ memory: UnsafeMutableRawPointer) {
         let values = memory.cast(to: ThreadValues.self)
         ThreadValuesPointer.current = values
-        while values.pointee.count > 0 && values.pointee.rounds < PTHREAD_DESTRUCTOR_ITERATIONS {
-            values.pointee.ending = values.pointee.first
-            var turns = values.pointee.count
-            while let record = turns > 0 ? values.pointee.first : values.pointee.ending {
-                turns -= 1
-                let (destructor, value) = (record.pointee.destructor, record.pointee.value)
-                values.remove(record)
-                if let destructor { callOutPerformedRelease(destructor, value) }
-            }
-            // Not for a round in which a destructor ended the thread: then this is called again.
-            values.pointee.rounds += 1
+        if ThreadPointer.current != nil && values.pointee.waits < 2 {
+            values.pointee.waits += 1
+            return
         }
-        while let record = values.pointee.first { values.remove(record) }
-        ThreadValuesPointer.current = nil
-        CRunLoopLinux.free(values.pointee.table)
-        CRunLoopLinux.free(values)
+        values.destroy()
     }
 }
 
@@ -71,6 +58,8 @@ struct ThreadValues {
     var count = 0
     /// How many rounds of destructors there were.
     var rounds: Int32 = 0
+    /// How many rounds of the C library's the values have waited for the exit callbacks.
+    var waits: Int32 = 0
     /// The number of places, a power of two.
     var capacity = 8
     var table = makeArray(ThreadValuePointer?.self, count: 8)
@@ -90,6 +79,28 @@ extension UnsafeMutablePointer where Pointee == ThreadValues {
         values.initialize(to: ThreadValues())
         current = values
         return values
+    }
+
+    /// Destroys the values that there are; the thread ends. If destructors set values these come first, but not more often than
+    /// there were values; what is left then comes in another round, up to four in all; what is set in the last one is forgotten.
+    /// The rounds are not the C library's, which may be in its last one: a value that another key's destructor is the first to set.
+    func destroy() {
+        while pointee.count > 0 && pointee.rounds < PTHREAD_DESTRUCTOR_ITERATIONS {
+            pointee.ending = pointee.first
+            var turns = pointee.count
+            while let record = turns > 0 ? pointee.first : pointee.ending {
+                turns -= 1
+                let (destructor, value) = (record.pointee.destructor, record.pointee.value)
+                remove(record)
+                if let destructor { callOutPerformedRelease(destructor, value) }
+            }
+            // Not for a round in which a destructor ended the thread: then this is called again.
+            pointee.rounds += 1
+        }
+        while let record = pointee.first { remove(record) }
+        Self.current = nil
+        CRunLoopLinux.free(pointee.table)
+        CRunLoopLinux.free(self)
     }
 
     /// The pointer to the record of a key; the end of a list if there is none.

@@ -78,7 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let goal = clock.goal
         var next = Clock.never
         if !isRunning {
-            if pointee.goesByRuns.load(ordering: .relaxed) { return }
+            // What a callback that has ended its thread left undone is in no mode yet.
+            if pointee.goesByRuns.load(ordering: .relaxed) || !mayRun { return }
             next = pointee.waits.first?.pointee.end ?? Clock.never
             forEachModeRecord { next = nextInstantLocked(in: $0, orOfHeld: next) }
         } else {

@@ -180,10 +180,15 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// A call outside its runs that moved its clock is over. Loop's thread.
     fileprivate func goOnByItself() {
         if !pointee.goesByRuns.load(ordering: .relaxed) { return }
-        lock()
         pointee.goesByRuns.store(false, ordering: .relaxed)
-        // Where others have moved it meanwhile.
-        if let clock = manualClock { followLocked(clock) }
+        followOthers()
+    }
+
+    /// Goes where others have moved its clock meanwhile. Loop's thread, outside any run.
+    func followOthers() {
+        guard let clock = manualClock else { return }
+        lock()
+        followLocked(clock)
         unlock()
     }
 

@@ -207,9 +207,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         _ = clock?.settle(self)
     }
 
-    /// The thread has left its runs without an end. A foreign run whose callbacks have returned may go on in destructors: it still has its frame.
-    func abandonRuns(butForeign: Bool) {
-        if butForeign, let frame = pointee.frame, frame.pointee.foreign != nil { return }
+    /// The thread has left its runs without an end. A foreign run that was not on the stack goes on in destructors: it still has its frame.
+    func abandonRuns(atEnd: Bool) {
+        if !atEnd, let foreign = pointee.frame?.pointee.foreign, !foreign.pointee.isBusy { return }
         pointee.frame = nil
         pointee.currentMode.store(nil, ordering: .releasing)
         if !isRunning { return }
