@@ -201,16 +201,9 @@ static bool blocks_signal(pid_t thread) {
 
 /* Restores the default action, if the action is still the library's. What another thread sets meanwhile stays. */
 static void uninstall(void) {
-    /* The mask means nothing there, and tells it from the default action that the program installs. */
-    struct sigaction found, marked = {.sa_handler = SIG_DFL};
-    const struct sigaction restored = marked;
-    sigaddset(&marked.sa_mask, SIGURG);
-    if (sigaction(SIGURG, NULL, &found) != 0 || !is_ours(&found) || sigaction(SIGURG, &marked, &found) != 0) return;
-    if (!is_ours(&found)) {
-        rl_put_back_action(SIGURG, &marked, &found);
-    } else if (sigaction(SIGURG, &restored, &found) == 0 && (found.sa_handler != SIG_DFL || !sigismember(&found.sa_mask, SIGURG))) {
-        rl_put_back_action(SIGURG, &restored, &found);
-    }
+    struct sigaction found, action = {.sa_handler = SIG_DFL};
+    if (sigaction(SIGURG, NULL, &found) == 0 && is_ours(&found) && sigaction(SIGURG, &action, &found) == 0 && !is_ours(&found))
+        rl_put_back_action(SIGURG, &action, &found);
 }
 
 bool rl_takes_questions(void) {

@@ -149,10 +149,8 @@ static struct program_action *copy_below(int signal, int layer, struct sigaction
 /* Whether one of these layers has called the same handler. */
 static bool has_called(uint64_t layers, int signal, const struct sigaction *below) {
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++) {
-        struct sigaction other;
-        if (!(layers & 1u << layer) || !__atomic_load_n(&actions_below[layer][signal], __ATOMIC_RELAXED)) continue;
-        copy_below(signal, layer, &other);
-        if (other.sa_handler == below->sa_handler) return true;
+        const struct program_action *other = layers & 1u << layer ? __atomic_load_n(&actions_below[layer][signal], __ATOMIC_ACQUIRE) : NULL;
+        if (other && other->action.sa_handler == below->sa_handler) return true;
     }
     return false;
 }
@@ -217,10 +215,11 @@ static bool is_end_of_delivery(const unsigned char *caller) {
 
 /* By which words a context in a frame of the kernel is recognised, counted from its beginning. On other processors none is, and each layer reports. */
 #if defined(__x86_64__)
-enum { CONTEXT_WORDS = 24 };
+enum { CONTEXT_WORDS = 29 };
 READS_STACK static bool is_context(const uint64_t *context) {
-    /* Flags, the link, and later the code segment. */
-    return context[0] > 0 && context[0] < 16 && context[1] < 2 * WAS_FOUND && (context[23] & 0xffff) == 0x33;
+    /* Flags, the link, later the code segment, and where the floating-point registers are: behind this and siginfo_t, which have 54 words. */
+    return context[0] > 0 && context[0] < 16 && context[1] < 2 * WAS_FOUND && (context[23] & 0xffff) == 0x33 &&
+           context[28] - (uintptr_t)(context + 54) <= 64;
 }
 #elif defined(__aarch64__)
 enum { CONTEXT_WORDS = 59 };
@@ -341,10 +340,13 @@ static bool is_same_handler(const struct sigaction *one, const struct sigaction 
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & SA_SIGINFO);
 }
 
-/* The C library sets SA_RESTORER, 0x04000000, by itself, and the kernel knows the first 64 signals of a mask. */
+/* The C library sets SA_RESTORER, 0x04000000, by itself. The kernel knows the first 64 signals of a mask, and takes two out of it. */
 static bool is_same_action(const struct sigaction *one, const struct sigaction *other) {
-    return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) &&
-           memcmp(&one->sa_mask, &other->sa_mask, 8) == 0;
+    const uint64_t never = (uint64_t)1 << (SIGKILL - 1) | (uint64_t)1 << (SIGSTOP - 1);
+    uint64_t mask, other_mask;
+    memcpy(&mask, &one->sa_mask, sizeof mask);
+    memcpy(&other_mask, &other->sa_mask, sizeof other_mask);
+    return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) && !((mask ^ other_mask) & ~never);
 }
 
 static bool is_used(const struct program_action *record, int signal) {

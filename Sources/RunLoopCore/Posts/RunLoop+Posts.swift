@@ -287,10 +287,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.posts.free()
     }
 
-    private func discard(_ list: UnsafeMutablePointer<WaitingList>) {
-        var chain = list.takeAll(from: 0)
-        while let waiting = chain {
-            chain = waiting.pointee.next
+    private func discard(_ list: UnsafeMutablePointer<WaitingList>) { discard(chain: list.takeAll(from: 0)) }
+
+    fileprivate func discard(chain: WaitingPointer?) {
+        var next = chain
+        while let waiting = next {
+            next = waiting.pointee.next
             let post = waiting.pointee.post
             CRunLoopLinux.free(waiting)
             discard(post)
@@ -318,28 +320,27 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// the end of the thread makes. What the function that ended it holds is released; it keeps no mode from being empty.
     func abandon(_ round: PostRound) {
         var round = round
-        var performed: Post?
-        if let node = round.listed.first, isPerformed(node.pointee.post) {
-            performed = node.pointee.post
-            CRunLoopLinux.free(round.listed.removeFirst())
-        }
+        var performed: WaitingPointer?
+        if let node = round.listed.first, isPerformed(node) { performed = round.listed.removeFirst() }
         enlist(&round.listed)
         enlist(&round.kept)
         while let slot = PostQueue.advance(&round.position, to: round.end) {
             switch slot.content {
-            case .post(let post) where isPerformed(post): performed = post
-            case .post(let post): WaitingPointer.make(post, sequence: slot.sequence).enlist(.posts, in: self)
+            case .post(let post):
+                let waiting = WaitingPointer.make(post, sequence: slot.sequence)
+                if isPerformed(waiting) { performed = waiting } else { waiting.enlist(.posts, in: self) }
             case .nothing:
                 slot.addHole(1)
                 pointee.posts.holes.append(slot)
             case .abandoned: break
             }
         }
-        if let performed { discard(performed) }
+        performed?.pointee.next = nil
+        discard(chain: performed)
     }
 
-    private func isPerformed(_ post: Post) -> Bool {
-        unsafeBitCast(post.perform, to: UnsafeRawPointer.self) == unsafeBitCast(doNothing, to: UnsafeRawPointer.self)
+    private func isPerformed(_ waiting: WaitingPointer) -> Bool {
+        unsafeBitCast(waiting.pointee.post.perform, to: UnsafeRawPointer.self) == unsafeBitCast(doNothing, to: UnsafeRawPointer.self)
     }
 
     /// In the child of `fork`: abandons slots that a current round has not reached and whose producers do not exist here.

@@ -50,21 +50,22 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return !pointee.pending.isEmpty || (!pointee.parked.isEmpty && pointee.parkedFor != mode)
     }
 
-    /// Whether a pass of the mode would perform one. It looks at all that such a pass looks at.
+    /// Whether a pass of the mode would perform one, or find out that it would not. It looks at all that such a pass looks at.
     @inline(never)
     func findsSignalledSource(in mode: ModePointer) -> Bool {
-        lock(owner: true)
-        defer { unlock(owner: true) }
-        drainLocked()
-        func isIn(_ list: LinkList) -> Bool {
-            var link = list.first
+        if pointee.signalled.load(ordering: .sequentiallyConsistent) != nil { return true }
+        lock()
+        defer { unlock() }
+        var link = pointee.pending.first, isParked = false
+        while true {
             while let current = link {
                 if current.pointee.modes.contains(mode) && current.ofSource.isSignalled { return true }
                 link = current.pointee.next
             }
-            return false
+            if isParked || pointee.parkedFor == mode { return false }
+            isParked = true
+            link = pointee.parked.first
         }
-        return isIn(pointee.pending) || (pointee.parkedFor != mode && isIn(pointee.parked))
     }
 
     @inline(never)

@@ -18,6 +18,7 @@ extension KernelFilter {
             },
             begin: .init { record, source in
                 record.pointee.source = source
+                record.pointee.sourceForHandler.store(source, ordering: .releasing)
                 // A signal that came since `take` found no source to mark. Either this sees it, or its handler sees the source.
                 let count = record.pointee.count.wrappingAdd(0, ordering: .sequentiallyConsistent).newValue
                 if count != 0 && record.mayReport { source.markReady() }
@@ -107,7 +108,7 @@ enum Signals {
         var record = KernelEvents.shared.pointee.signals![Int(number)].first.load(ordering: .sequentiallyConsistent)
         while let current = record {
             current.pointee.count.wrappingAdd(1, ordering: .sequentiallyConsistent)
-            if current.mayReport { current.pointee.source?.markReady() }
+            if current.mayReport { current.pointee.sourceForHandler.load(ordering: .acquiring)?.markReady() }
             record = current.pointee.nextOfSignal.load(ordering: .sequentiallyConsistent)
         }
         KernelEvents.shared.pointee.signalHandlers.wrappingSubtract(1, ordering: .sequentiallyConsistent)

@@ -28,7 +28,7 @@ struct KernelEvent: ~Copyable, Listed {
     var callout: KernelEventFunction?
     var context: ClientContext
     /// Not retained: the source has this record. Written before any other thread knows the record, for a file under the
-    /// notifier's lock.
+    /// notifier's lock. Not for the handler of a signal.
     var source: SourcePointer?
 
     /// What the watch waits for: a pidfd or a timerfd. -1: none, or invalid. Guarded by `lock`.
@@ -47,6 +47,8 @@ struct KernelEvent: ~Copyable, Listed {
     /// Of a process: whether it was a child of this one. Written before other threads know the record.
     let data: Atomic<Int64>
 
+    /// For the handler of a signal, which may know the record before its source is made. Written once, releasing; read acquiring.
+    let sourceForHandler: Atomic<SourcePointer?>
     /// The next source of the same signal. Changed under the registry's lock, read by the handler.
     let nextOfSignal: Atomic<KernelEventPointer?>
     /// The one before it; nil: it is the first, or in no list. Guarded by the registry's lock.
