@@ -260,12 +260,14 @@ READS_STACK static uint64_t *next_context(uint64_t *here) {
     return NULL;
 }
 
-/* That of the present delivery, if the kernel has called a layer; by what it calls now. A handler may have put that back meanwhile, and the program may
- * have left the delivery known last: then the frame of the present one lies below that one's. */
+/* That of the present delivery, if the kernel has called a layer; by what it calls now, and blocks meanwhile. A handler may have put that back, and the
+ * program may have left the delivery known last: then the frame of the present one lies below that one's. */
 static uint64_t *link_of_present(int signal, uint64_t *here) {
     const struct delivery delivery = present;
     struct sigaction now;
+    uint64_t mask;
     if (signal != delivery.signal || delivery.link <= here || sigaction(signal, NULL, &now) != 0 || layer_of(&now) < 0) return NULL;
+    if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof mask) != 0 || !(mask >> (signal - 1) & 1)) return NULL;
     return next_context(here) == delivery.link - 1 ? delivery.link : NULL;
 }
 
