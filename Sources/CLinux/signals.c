@@ -128,10 +128,8 @@ static void call_below(int signal, siginfo_t *info, void *context, int layer, st
         errno = saved;
         return;
     }
-    if (below->sa_flags & SA_SIGINFO)
-        below->sa_sigaction(signal, info, context);
-    else
-        below->sa_handler(signal);
+    /* As the kernel does for any handler: signal(3) may have restored one with three arguments. */
+    below->sa_sigaction(signal, info, context);
 }
 
 /* Copies what lies below a layer. A further iteration needs a further layer that is installed meanwhile. */
@@ -170,8 +168,8 @@ struct delivery {
 static __thread struct delivery present __attribute__((tls_model("initial-exec")));
 
 /* Such handlers may call each other without end. So many entries of layers in one frame of the kernel, each deeper than the one before, are taken for
- * that. */
-enum { MOST_ENTRIES = 16, WAS_FOUND = 1 << SIGNAL_LAYERS };
+ * that, or so many outside any: the program may pass on what it has deferred. */
+enum { MOST_ENTRIES = 16, MOST_OUTSIDE = 1000, WAS_FOUND = 1 << SIGNAL_LAYERS };
 struct entry {
     const uint64_t *frame, *context; /* NULL: not found. */
     int signal, number;
@@ -315,7 +313,7 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     } else {
         const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(entered, signal, &below);
         errno = saved;
-        if (!is_called_already && (link || !is_shown || last_unknown.number < MOST_ENTRIES)) call_below(signal, info, context, layer, record, &below);
+        if (!is_called_already && (link || !is_shown || last_unknown.number < (last_unknown.context ? MOST_ENTRIES : MOST_OUTSIDE))) call_below(signal, info, context, layer, record, &below);
     }
     present = outer;
     last_unknown = outer_unknown;

@@ -17,6 +17,8 @@ struct RunFrame {
     var common = CommonState.unseen
     /// This run was asked to stop before a nested one began, which then was the innermost (S-STOP-2, S-STOP-3).
     var stopRequested = false
+    /// While this run is the innermost.
+    var stopState: UInt32 { stopRequested ? StopState.stopRequested : StopState.running }
     /// The thread is to end: the run is stopped when its first pass has begun, after the Entry observers (`endRuns`).
     var endsAfterPass = false
     /// Step P8 looks at the main dispatch queue: not in a run's first pass nor in the one after a drain (S-GCD-6).

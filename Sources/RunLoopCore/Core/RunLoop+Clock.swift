@@ -33,8 +33,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }
 
-    /// The loop sleeps, and no other thread has asked it to look again; or it does not run.
-    var isSettled: Bool { !isRunning || pointee.wake.load(ordering: .sequentiallyConsistent) >= WakeState.asleepInFutex }
+    /// The loop sleeps, and no other thread has asked it to look again; or it does not run, or may not.
+    var isSettled: Bool { !isRunning || !mayRun || pointee.wake.load(ordering: .sequentiallyConsistent) >= WakeState.asleepInFutex }
 }
 
 extension UnsafeMutablePointer where Pointee == ManualClock {

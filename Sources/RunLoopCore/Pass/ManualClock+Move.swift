@@ -141,6 +141,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// Runs the default mode until the loop has come to where its thread has moved the clock, in callbacks meanwhile too, and has nothing left to do
     /// there. Other threads may move the clock on again and again. Loop's thread, outside any run.
     fileprivate func runToTime() {
+        if !mayRun { return }
         let mode = ModeName.named(pointee.defaultMode.pointee.name)
         var idleRuns = 0
         while clockTime < pointee.movedTo && idleRuns < ManualClock.limit {

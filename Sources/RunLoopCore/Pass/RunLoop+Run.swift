@@ -193,28 +193,28 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         pointee.frame = outer
         if pointee.asleepOutside != nil { wakeFromOutside() }
         if let call = frame.pointee.pausedCall { resumeWatch(call) }
-        guard let outer else { return tellEnd() }
-        let state = outer.pointee.stopRequested ? StopState.stopRequested : StopState.running
-        pointee.stop.store(state, ordering: .sequentiallyConsistent)
+        guard let outer else { return tellEnd(StopState.notRunning) }
+        pointee.stop.store(outer.pointee.stopState, ordering: .sequentiallyConsistent)
         if let foreign = outer.pointee.foreign { foreign.innerRunEnded() }
     }
 
-    /// The loop does not run any more.
-    private func tellEnd() {
+    /// The loop does not run any more, or may not.
+    private func tellEnd(_ state: UInt32) {
         let clock = manualClock
         clock?.expectSettled()
-        pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
+        pointee.stop.store(state, ordering: .sequentiallyConsistent)
         _ = clock?.settle(self)
     }
 
     /// The thread has left its runs without an end. A foreign run that was not on the stack goes on in destructors: it still has its frame.
     func abandonRuns(atEnd: Bool) {
-        if !atEnd, let foreign = pointee.frame?.pointee.foreign, !foreign.pointee.isBusy { return }
-        pointee.frame = nil
-        pointee.currentMode.store(nil, ordering: .releasing)
+        var frame = atEnd ? nil : pointee.frame
+        while let current = frame, current.pointee.foreign == nil || current.pointee.foreign!.pointee.isBusy { frame = current.pointee.outer }
+        pointee.frame = frame
+        pointee.currentMode.store(frame?.pointee.mode, ordering: .releasing)
         if !isRunning { return }
         Clock.enterRun(false)
-        tellEnd()
+        tellEnd(frame?.pointee.stopState ?? StopState.notRunning)
         abandonMoves()
     }
 }
