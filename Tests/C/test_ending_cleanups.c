@@ -313,6 +313,58 @@ RL_TEST(a_clock_moved_beside_a_cleanup_handler, "S-LOOP-22 S-CLK-7 S-CLK-2 S-MOD
     RLRelease(clock_of_loop);
 }
 
+static Probe ticks = {.name = "tick", .action = end_thread};
+static void advance_in_cleanup(void *by_itself) {
+    ticks.action = NULL;
+    if (by_itself) {
+        has_next = RLClockAdvanceToNext(clock_of_loop);
+        RLClockAdvance(clock_of_loop, 3);
+    } else {
+        gate_open(&may_move);
+        gate_wait(&has_moved);
+    }
+    trace("moved");
+}
+static void advance_in_destructor(void *unused) {
+    (void)unused;
+    RLClockAdvance(clock_of_loop, 1);
+    RLTimerInvalidate(ticks.timer);
+}
+static void *end_in_a_tick(void *by_itself) {
+    pthread_setspecific(key, &key);
+    RLSetClock(RLGetCurrent(), clock_of_loop);
+    RLAddTimer(RLGetCurrent(), probe_timer(&ticks, date_in(1), 1), kRLDefaultMode);
+    pthread_cleanup_push(advance_in_cleanup, by_itself);
+    RLClockAdvance(clock_of_loop, 1);
+    pthread_cleanup_pop(0);
+    return by_itself;
+}
+static void move_three(void *unused) {
+    (void)unused;
+    gate_wait(&may_move);
+    RLClockAdvance(clock_of_loop, 3);
+    gate_open(&has_moved);
+}
+
+RL_TEST(dates_that_pass_in_a_cleanup_handler, "S-LOOP-22 S-CLK-5 S-CLK-8",
+        "What a repeating timer that has ended its thread has to do while the clock is moved beside or by a cleanup handler it does in destructors, at each of its dates; no instant is next meanwhile") {
+    ck_assert_int_eq(pthread_key_create(&key, advance_in_destructor), 0);
+    for (int by_itself = 0; by_itself < 2; by_itself++) {
+        clock_of_loop = RLClockCreateManual();
+        may_move = has_moved = (Gate)GATE_INITIALIZER;
+        ticks.action = end_thread;
+        Thread *mover = by_itself ? NULL : thread_start(move_three, NULL);
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, end_in_a_tick, by_itself ? &key : NULL), 0);
+        pthread_join(thread, NULL);
+        if (mover) thread_join(mover);
+        expect_trace("tick moved tick tick tick tick");
+        ck_assert(!has_next);
+        RLRelease(ticks.timer);
+        RLRelease(clock_of_loop);
+    }
+}
+
 static RLForeignRunRef foreign;
 static void note_activity(Probe *self) { trace(self->activity == kRLExit ? "exit" : "wait"); }
 static void go_on_with_foreign_run(void *unused) {

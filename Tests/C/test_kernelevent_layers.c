@@ -305,3 +305,19 @@ RL_TEST(a_table_of_small_numbers, "S-KEV-3", "What a handler has on its stack is
     }
     end(source);
 }
+
+static void *given_context;
+static void with_context(int number, siginfo_t *info, void *context) {
+    if (info->si_signo == number) given_context = context;
+}
+
+RL_TEST(a_handler_restored_without_its_flags, "S-KEV-3", "A handler with three arguments that signal(3) has restored gets them from the library's as from the kernel") {
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = with_context;
+    sigaction(SIGUSR1, &action, NULL);
+    signal(SIGUSR1, signal(SIGUSR1, SIG_IGN));
+    RLSourceRef source = make();
+    raise(SIGUSR1);
+    ck_assert_ptr_nonnull(given_context);
+    end(source);
+}

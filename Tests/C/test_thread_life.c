@@ -605,3 +605,37 @@ RL_TEST(becomes_multi_threaded, "S-THREAD-17", "From the first start on the proc
     ck_assert(RLThreadDetachNew(NULL, NULL, NULL));
     expect_trace("many body");
 }
+
+/* ---- values and exit callbacks */
+
+static const char value_key;
+static char value_key_owner;
+static void look_at_value(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    trace(RLThreadGetValue(&value_key) ? "value" : "none");
+}
+static void destroy_value(void *unused) {
+    (void)unused;
+    trace("destroyed");
+}
+static void end_with_value(RLThreadRef thread, void *way) {
+    RLThreadAddExitCallBack(thread, look_at_value, NULL);
+    RLThreadSetValue(&value_key, &value_key_owner, destroy_value);
+    switch (*(int *)way) {
+    case 1: RLThreadExit(NULL);
+    case 2: pthread_exit(NULL);
+    case 3:
+        RLPerformFunction(RLGetCurrent(), kRLDefaultMode, exit_in_function, NULL, NULL);
+        RLRunInMode(kRLDefaultMode, 60, false);
+    }
+}
+
+RL_TEST(exit_callbacks_see_the_threads_values, "S-THREAD-13 S-THREAD-16", "However a thread ends, its exit callbacks find its values, which are destroyed after them") {
+    for (int way = 0; way < 4; way++) {
+        RLThreadRef thread = RLThreadCreate(end_with_value, &way, NULL);
+        ck_assert(RLThreadStart(thread));
+        ck_assert(RLThreadJoin(thread));
+        expect_trace("value destroyed");
+        RLRelease(thread);
+    }
+}
