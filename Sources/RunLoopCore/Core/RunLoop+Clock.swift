@@ -31,6 +31,9 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return manualClock == nil || deadline == 0 || deadline == Clock.never ? deadline : clockTime + Clock.nanoseconds(seconds)
     }
 
+    /// False in cleanup handlers after a callback has ended the thread (S-LOOP-22), and while the loop is freed.
+    var mayRun: Bool { !pointee.refusesRuns.load(ordering: .relaxed) }
+
     var isRunning: Bool { pointee.stop.load(ordering: .sequentiallyConsistent) != StopState.notRunning }
 
     /// The loop sleeps, and no other thread has asked it to look again; or it does not run, or may not.

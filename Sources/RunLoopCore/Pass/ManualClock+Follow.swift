@@ -78,8 +78,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let goal = clock.goal
         var next = Clock.never
         if !isRunning {
-            // What a callback that has ended its thread left undone is in no mode yet.
-            if pointee.goesByRuns.load(ordering: .relaxed) || !mayRun { return }
+            // A timer whose callback has ended the thread has no next date yet.
+            if pointee.goesByRuns.load(ordering: .relaxed) || isCalling(TimerCall.self, where: { _ in true }) { return }
             next = pointee.waits.first?.pointee.end ?? Clock.never
             forEachModeRecord { next = nextInstantLocked(in: $0, orOfHeld: next) }
         } else {

@@ -10,7 +10,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     /// caller's, which takes out nothing meanwhile. Any thread; the clock is the one that the caller takes to be the loop's.
     @inline(never)
     func nextInstantOfWait(by clock: ManualClockPointer, orCurrent: Bool = false) -> Int64? {
-        guard isRunning else { return Clock.never }
+        guard isRunning && mayRun else { return Clock.never }
         lock()
         defer { unlock() }
         // Modes are freed after the end of the thread, which gives up the clock.

@@ -27,8 +27,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return mode(name)
     }
 
-    var mayRun: Bool { !pointee.refusesRuns.load(ordering: .relaxed) }
-
     /// The test before a run (S-RUN-5). Wake-ups from before it are dropped, or belong to the runs around (S-WAKE-5, S-WAKE-6, S-WAKE-9).
     /// One that comes later ends the first wait: the mode may have lost its last item before it (S-RUN-7).
     func hasWork(in mode: ModePointer) -> Bool {
