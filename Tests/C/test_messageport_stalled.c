@@ -167,8 +167,8 @@ static int32_t room_in_queue(void) {
     return count;
 }
 
-RL_TEST(replies_that_wait_leave_descriptors_over, "S-MSG-42 S-ARG-10",
-        "Connections and the memory files of the replies that wait on them together have half of the descriptors, beside the memory kept for 64") {
+/* False if the machine is too slow for it. */
+static bool let_replies_wait(void) {
     enum { PEERS = 250, LIMIT = 800, KEPT = 64 };
     use_own_directory();
     RLMessagePortRef port = add_replying_port("files");
@@ -179,22 +179,28 @@ RL_TEST(replies_that_wait_leave_descriptors_over, "S-MSG-42 S-ARG-10",
         serve_all();
     }
     ck_assert_int_eq(count_descriptors(), before + PEERS);
+    const double asked = monotonic_now();
     for (int i = 0; i < PEERS; i++) {
         ask_much(fds[i], room + 1, LONG);
         serve_all();
     }
     ck_assert_int_le(count_descriptors(), before + LIMIT / 2 + KEPT);
     /* The last ones find no descriptor. */
-    for (int i = 0; i < PEERS; i += PEERS - 1) {
+    bool is_in_time = true;
+    for (int i = 0; i < PEERS && is_in_time; i += PEERS - 1) {
         Header reply;
-        for (int32_t id = 1; id <= room + 1; id++) {
+        for (int32_t id = 1; id <= room + 1 && is_in_time; id++) {
             int memory;
             serve_all();
-            ck_assert_int_ge(receive_raw(fds[i], &reply, &memory), sizeof reply);
+            const bool is_whole = receive_raw(fds[i], &reply, &memory) >= (ssize_t)sizeof reply;
+            /* The port gives up a peer that takes no replies for two seconds. */
+            is_in_time = is_whole || monotonic_now() < asked + 2;
+            if (!is_in_time) break;
+            ck_assert(is_whole);
             ck_assert_uint_eq(reply.id, (uint32_t)id);
             if (memory >= 0) close(memory);
         }
-        ck_assert_int_eq(reply.number, i == 0 ? 0 : 1);
+        if (is_in_time) ck_assert_int_eq(reply.number, i == 0 ? 0 : 1);
     }
     for (int i = 0; i < PEERS; i++) close(fds[i]);
     serve_all();
@@ -202,6 +208,13 @@ RL_TEST(replies_that_wait_leave_descriptors_over, "S-MSG-42 S-ARG-10",
     setrlimit(RLIMIT_NOFILE, &old);
     RLRelease(port);
     remove_own_directory();
+    return is_in_time;
+}
+
+RL_TEST(replies_that_wait_leave_descriptors_over, "S-MSG-42 S-ARG-10",
+        "Connections and the memory files of the replies that wait on them together have half of the descriptors, beside the memory kept for 64") {
+    int attempts = 0;
+    while (!let_replies_wait()) ck_assert_int_lt(++attempts, 20);
 }
 
 RL_TEST(who_is_slow_gets_its_replies, "S-MSG-42",
