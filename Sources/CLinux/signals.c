@@ -236,7 +236,8 @@ static bool is_context(const uint64_t *context) {
 /* The link in the kernel's frame, by where the stack was when the kernel called; NULL if it is not there. */
 static uint64_t *link_of_kernel(uint64_t *frame) {
 #if defined(__aarch64__)
-    frame += 16; /* siginfo_t */
+    /* Behind siginfo_t. Clang may give the address of the callee's frame record, of two words, for the end of the caller's frame. */
+    frame += is_context(frame + 16) ? 16 : 18;
 #endif
     return is_context(frame) ? frame + 1 : NULL;
 }

@@ -275,6 +275,7 @@ static void make_and_end_in_turn(void *unused) {
 }
 
 RL_TEST(a_handler_that_installs_itself_again, "S-KEV-3", "A handler with SA_RESETHAND that installs itself in each call is called and stays, though another thread makes and ends a source at that moment") {
+    if (is_left_out_by_emulator("qemu copies a signal's action while it is replaced")) return;
     Thread *other = thread_start(make_and_end_in_turn, NULL);
     for (int i = 1; i <= 4000; i++) {
         install(again, (int)SA_RESETHAND, 0);

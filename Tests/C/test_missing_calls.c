@@ -304,7 +304,7 @@ RL_TEST(a_counter_is_served_without_preadv2, "S-ARG-11 S-SRC-46",
 /* The clock is set, as the next read of a timerfd that was to hear of it says, which is made without the first kind of call, too. */
 static bool cancel_counts(long number, const long argument[6], long *result) {
     if (number == *refused) return refuse_call(number, argument, result);
-    if ((number != SYS_preadv2 && (number != SYS_read || argument[2] != 8)) || !system_call(number, argument)) return false;
+    if ((number != SYS_preadv2 && (number != SYS_read || argument[2] != 8)) || system_call(number, argument) <= 0) return false;
     refusals++;
     errno = ECANCELED;
     *result = -1;
