@@ -21,10 +21,10 @@ struct program_action {
     unsigned changes;
     struct program_action *next; /* Guarded by the caller's lock. */
 };
-/* At most so many for a signal, if they are not used, the one used last at the front. Guarded by the caller's lock. */
+/* So many for a signal stay when they lie below no layer; the newest at the front. Guarded by the caller's lock. */
 enum { KEPT_ACTIONS = 32 };
 static struct program_action *program_actions[65];
-static struct program_action default_action;       /* SIG_DFL */
+static struct program_action default_action; /* SIG_DFL */
 
 /* What the program had installed when a layer was; NULL for a layer that was never used. Written by the thread that takes or gives back, releasing,
  * and, for a handler that is to be called once, by the layer that calls it; read by the layer, acquiring. */
@@ -314,7 +314,8 @@ __attribute__((noinline)) static void on_signal(int signal, siginfo_t *info, voi
     } else {
         const bool is_called_already = is_first ? is_caller(signal, &below, is_shown) : has_called(entered, signal, &below);
         errno = saved;
-        if (!is_called_already && (link || !is_shown || last_unknown.number < (last_unknown.context ? MOST_ENTRIES : MOST_OUTSIDE))) call_below(signal, info, context, layer, record, &below);
+        const int most = last_unknown.context ? MOST_ENTRIES : MOST_OUTSIDE;
+        if (!is_called_already && (link || !is_shown || last_unknown.number < most)) call_below(signal, info, context, layer, record, &below);
     }
     present = outer;
     last_unknown = outer_unknown;
@@ -350,6 +351,7 @@ static bool is_same_action(const struct sigaction *one, const struct sigaction *
     return one->sa_handler == other->sa_handler && !((one->sa_flags ^ other->sa_flags) & ~0x04000000) && !((mask ^ other_mask) & ~never);
 }
 
+/* The caller holds the lock: no layer gets another record meanwhile, but for the default one. */
 static bool is_used(const struct program_action *record, int signal) {
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
         if (actions_below[layer][signal] == record || once_below[layer][signal] == record ||
