@@ -557,16 +557,19 @@ extension FoundationLoop {
     Timer.scheduledTimer(withTimeInterval: 0, repeats: false) { _ in
         let default_ = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in state.other += 1 }
         FoundationLoop.current.add(default_, forMode: .default)
-        let own = FoundationTimer(timeInterval: 0.001, repeats: true) { _ in
+        let own = FoundationTimer(timeInterval: 0.001, repeats: true) { timer in
             state.count += 1
-            if state.count == 5 { RunLoop.current.stop() }
+            // The end of the run is a pass of Foundation's too, for which the timer may be due again.
+            if state.count == 5 {
+                timer.invalidate()
+                RunLoop.current.stop()
+            }
         }
         FoundationLoop.current.add(own, forMode: FoundationLoop.Mode(joining.rawValue))
         RunLoop.current.perform(inModes: [joining]) { _ = RunLoop.hostsFoundation(inModes: [joining]) }
         let keeps = keep(joining)
         RunLoop.current.run(mode: joining)
         keeps.invalidate()
-        own.invalidate()
         default_.invalidate()
         RunLoop.current.stop()
     }
