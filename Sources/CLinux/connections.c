@@ -32,14 +32,13 @@ static int with_address(int socket, const char *path, address_call *call) {
 int rl_unix_bind(int socket, const char *path) { return with_address(socket, path, bind); }
 int rl_unix_connect(int socket, const char *path) { return with_address(socket, path, rl_sys_connect); }
 
-bool rl_peer(int socket, uid_t *user, pid_t *process) {
-    struct ucred peer;
+bool rl_is_own_peer(int socket, uid_t *user, pid_t *process) {
+    struct ucred peer = {0, (uid_t)-1, (gid_t)-1};
     socklen_t size = sizeof peer;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-    if (size != sizeof peer) return false;
+    bool is_told = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && size == sizeof peer;
     *user = peer.uid;
     *process = peer.pid;
-    return true;
+    return is_told && peer.uid == geteuid();
 }
 
 bool rl_has_ended(int socket) {

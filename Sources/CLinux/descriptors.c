@@ -172,3 +172,24 @@ bool rl_await_clock_change(int descriptor) {
     if (rl_is_clock_watch(descriptor)) rl_sys_read(descriptor, &count, sizeof count);
     return true;
 }
+
+/* By number: that and the serial of the set that got it last. Written sequentially consistent, before sleepers are told; read relaxed. */
+enum { KNOWN_SETS = 1024 };
+static uint64_t known_sets[KNOWN_SETS];
+
+static uint64_t *known_set(int number) { return &known_sets[(unsigned)number % KNOWN_SETS]; }
+static uint64_t entry_of_set(int number, uint32_t serial) { return (uint64_t)(unsigned)number << 32 | serial; }
+
+int rl_number_of_set(int number, uint32_t serial) {
+    const uint64_t other = __atomic_load_n(known_set(number), __ATOMIC_RELAXED) ^ entry_of_set(number, serial);
+    return other >> 32 != 0 || other == 0 ? number : -1;
+}
+
+bool rl_set_begins(int number, uint32_t serial) {
+    return __atomic_exchange_n(known_set(number), entry_of_set(number, serial), __ATOMIC_SEQ_CST) >> 32 == (unsigned)number;
+}
+
+void rl_set_ends(int number, uint32_t serial) {
+    uint64_t entry = entry_of_set(number, serial);
+    __atomic_compare_exchange_n(known_set(number), &entry, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}

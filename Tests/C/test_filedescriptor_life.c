@@ -583,6 +583,44 @@ RL_TEST(a_lost_set_replaced_by_a_set, "S-FD-18 S-STOP-8",
     ck_assert_int_ne(fcntl(fds[0], F_GETFD), -1);
 }
 
+static int sleeper_calls;
+static void stop_sleeper(void *info) {
+    sleeper_calls++;
+    RLStop(info);
+}
+static void sleep_until_called(LoopThread *self) {
+    int ends[2];
+    make_pipe(ends);
+    add_descriptor(self->data, ends[0], read_type);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+}
+
+RL_TEST(a_lost_set_whose_number_another_loop_gets, "S-FD-18 S-WAKE-1",
+        "A loop that sleeps in a set whose number was closed is woken, and stays alone in its new set, though the next loop's set has got the number") {
+    Descriptor descriptors[2] = {{.name = "a"}, {.name = "b"}};
+    LoopThread threads[2];
+    int fds[8], number;
+    log_capture();
+    loop_thread_start(&threads[0], sleep_until_called, &descriptors[0]);
+    wait_until_waiting(threads[0].loop);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    number = fds[0];
+    close(number);
+    loop_thread_start(&threads[1], sleep_until_called, &descriptors[1]);
+    wait_until_waiting(threads[1].loop);
+    const int count = library_descriptors("anon_inode:[eventpoll]", fds);
+    ck_assert(fds[0] == number || (count > 1 && fds[1] == number));
+    for (int i = 0; i < 2; i++) {
+        RLPerformFunction(threads[i].loop, kRLDefaultMode, stop_sleeper, threads[i].loop, NULL);
+        RLWakeUp(threads[i].loop);
+        thread_join(threads[i].thread);
+        RLRelease(descriptors[i].file);
+    }
+    ck_assert_int_eq(sleeper_calls, 2);
+    ck_assert_int_eq(log_count(), 1);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 0);
+}
+
 static int lost_set;
 static void lose_set_of_thread(void *descriptor) {
     int ends[2], fds[8];

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -1121,6 +1122,25 @@ RL_TEST(a_timer_that_was_lost_is_made_anew, "S-FD-18 S-FRN-4",
     ck_assert_int_eq(log_count(), 1);
 }
 
+RL_TEST(a_timer_of_the_program_is_not_set, "S-FD-18 S-FRN-4",
+        "Where a timer of the program's has the number of the run's, the next date makes a new one, and the program's is neither set nor closed") {
+    struct itimerspec date = {.it_value = {100000, 0}}, left;
+    log_capture();
+    add_timer(&timer, FAR_FUTURE, 1e6, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    expect_timer_by_descriptor(run);
+    int number = find_timer(), mine = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    ck_assert_int_eq(timerfd_settime(mine, 0, &date, NULL), 0);
+    ck_assert_int_eq(dup3(mine, number, O_CLOEXEC), number);
+    for (int i = 0; i < 2; i++) expect_timer_by_descriptor(run);
+    end_run(run);
+    ck_assert_int_eq(timerfd_gettime(number, &left), 0);
+    ck_assert_int_gt(left.it_value.tv_sec, 10000);
+    ck_assert_int_eq(log_count(), 1);
+    close(number);
+    close(mine);
+}
+
 static bool refuses_dates;
 int timerfd_settime(int fd, int flags, const struct itimerspec *date, struct itimerspec *former) {
     if (refuses_dates) {
@@ -1278,6 +1298,78 @@ RL_TEST(its_thread_ends_in_a_callback, "S-FRN-11 S-LOOP-10 S-LOOP-19",
         ck_assert_int_eq(RLGetRetainCount(left), 1);
         RLRelease(left);
         ck_assert_int_eq(released, 1);
+    }
+}
+
+static void make_run_at_the_end(void *is_prepared, RLRunLoopRef loop, RLMode mode) {
+    (void)loop, (void)mode;
+    left = RLForeignRunCreate(kRLDefaultMode);
+    if (is_prepared) RLForeignRunPrepare(left);
+}
+static void end_with_a_cancel(void *is_prepared) {
+    RLSourceContext context = {.info = is_prepared, .cancel = make_run_at_the_end, .perform = nothing};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    RLPerformFunction(RLGetCurrent(), "another", nothing, NULL, count_release);
+}
+
+RL_TEST(made_in_a_cancel, "S-FRN-11 S-LOOP-10 S-LOOP-16", "A foreign run that a cancel at the end of the thread has made, and begun, ends with the thread: its loop is gone") {
+    const int before = count_descriptors();
+    for (intptr_t is_prepared = 0; is_prepared < 2; is_prepared++) {
+        released = 0;
+        thread_join(thread_start(end_with_a_cancel, (void *)is_prepared));
+        ck_assert(!RLForeignRunIsValid(left));
+        ck_assert_int_eq(RLForeignRunGetDescriptor(left), -1);
+        RLRelease(left);
+        ck_assert_int_eq(released, 1);
+    }
+    ck_assert_int_eq(count_descriptors(), before);
+}
+
+/* A thread moves the clock while the loop of another is in a foreign run, which ends with that thread. */
+static RLClockRef moved_clock;
+static Gate begun, moving, returned; /* Made anew for each round. */
+static void wait_for_the_move(void *info, RLRunLoopRef loop, RLMode mode) {
+    (void)info, (void)loop, (void)mode;
+    gate_wait(&returned);
+}
+static void begin_run(RLThreadRef thread, void *info) {
+    (void)thread, (void)info;
+    left = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(left);
+    gate_open(&begun);
+    gate_wait(&moving);
+    /* The move waits by now, or will find the loop at its end. */
+    for (int i = 0; i < 20; i++) sched_yield();
+}
+static void leave_by_pthread_exit(RLThreadRef thread, void *unused) {
+    (void)thread, (void)unused;
+    RLSetClock(RLGetCurrent(), moved_clock);
+    RLSourceContext context = {.cancel = wait_for_the_move, .perform = nothing};
+    RLSourceRef source = RLSourceCreate(0, &context);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    RLRelease(source);
+    add_timer(&timer, date_in(5), 0, kRLDefaultMode);
+    RLThreadAddExitCallBack(thread, begin_run, NULL);
+    pthread_exit(NULL);
+}
+
+RL_TEST(a_move_of_the_clock_meets_its_end, "S-CLK-7 S-FRN-11",
+        "A thread that moves the clock does not wait any longer for a loop whose foreign run ends with its thread, before the sources leave it") {
+    for (int i = 0; i < 20; i++) {
+        moved_clock = RLClockCreateManual();
+        begun = moving = returned = (Gate)GATE_INITIALIZER;
+        RLThreadRef thread = RLThreadCreate(leave_by_pthread_exit, NULL, NULL);
+        RLThreadStart(thread);
+        gate_wait(&begun);
+        gate_open(&moving);
+        RLClockAdvance(moved_clock, 10);
+        gate_open(&returned);
+        RLThreadJoin(thread);
+        RLRelease(thread);
+        RLRelease(left);
+        RLRelease(moved_clock);
     }
 }
 

@@ -326,7 +326,43 @@ RL_TEST(the_set_that_tells_them_apart_is_lost, "S-FD-18", "A source goes on wher
     }
 }
 
-RL_TEST(closed_with_the_set, "S-FD-18 S-KEV-4", "The sources of a timer and a process whose descriptors are closed, as closefrom(3) closes them, are invalid when the loop makes its set anew") {
+RL_TEST(another_set_gets_its_number, "S-FD-18", "Sources go on, those made later too, where the program has closed the set by which the library recognises its descriptors, and a mode's set has got the number") {
+    RLKernelEvent event = {.filter = kRLKernelFilterTimer, .ident = 1, .data = 1, .fflags = kRLNoteMicroseconds};
+    RLSourceRef sources[2];
+    int numbers[8];
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    DescriptorSet before = descriptors_now();
+    sources[0] = RLKernelEventSourceCreate(&event, count_report, NULL);
+    ck_assert_int_eq(opened_since(&before, "[eventpoll]", numbers), 1);
+    const int number = numbers[0];
+    RLAddSource(RLGetCurrent(), sources[0], kRLDefaultMode);
+    expect_reports();
+    close(number);
+    before.open[number] = false;
+    int ends[2];
+    make_pipe(ends);
+    RLSourceRef port = probe_port(&(Probe){.name = "port"}, ends[0]);
+    RLAddSource(RLGetCurrent(), port, "another");
+    RLRunInMode("another", 0, false);
+    opened_since(&before, "[eventpoll]", numbers);
+    ck_assert_int_eq(numbers[0], number);
+    expect_reports();
+    ck_assert(RLSourceIsValid(sources[0]));
+    sources[1] = RLKernelEventSourceCreate(&event, count_report, NULL);
+    RLAddSource(RLGetCurrent(), sources[1], kRLDefaultMode);
+    RLSourceInvalidate(sources[0]);
+    RLRelease(sources[0]);
+    expect_reports();
+    RLSourceInvalidate(sources[1]);
+    RLRelease(sources[1]);
+    /* The mode still has its set. */
+    ck_assert_int_ne(fcntl(number, F_GETFD), -1);
+    RLSourceInvalidate(port);
+    RLRelease(port);
+}
+
+RL_TEST(closed_with_the_set, "S-FD-18 S-KEV-4", "The sources of a timer and a process whose descriptors are closed, as closefrom(3) closes them, are invalid when the loop makes its set anew; one that is made then goes on") {
     Lost *all[] = {&timer, &process};
     make_children();
     log_capture();
@@ -343,6 +379,13 @@ RL_TEST(closed_with_the_set, "S-FD-18 S-KEV-4", "The sources of a timer and a pr
         RLRelease(all[i]->source);
     }
     ck_assert_int_ge(log_count(), 1);
+    /* One that is made now goes on, though the loop has the number of the set by which the library recognised its descriptors. */
+    RLKernelEvent event = {.filter = kRLKernelFilterTimer, .ident = 2, .data = 1, .fflags = kRLNoteMicroseconds};
+    RLSourceRef source = RLKernelEventSourceCreate(&event, count_report, NULL);
+    RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+    for (int i = 0; i < 3; i++) expect_reports();
+    RLSourceInvalidate(source);
+    RLRelease(source);
     expect_ended();
     end_children();
 }

@@ -250,3 +250,46 @@ RL_TEST(the_descriptors_of_a_message_in_parts, "S-MSG-52 S-FD-18", "What came wi
     close(file);
     remove_own_directory();
 }
+
+static int invalidations;
+static void note_invalidation(RLMessagePortRef port, void *info) {
+    (void)port, (void)info;
+    invalidations++;
+}
+
+RL_TEST(a_remote_port_whose_connection_was_closed, "S-MSG-36 S-MSG-20 S-FD-18",
+        "A remote port finds at a question for its validity, or where one is made for the name, that its connection's number was closed, also where a file of the program's has it") {
+    for (int replaced = 0; replaced < 4; replaced++) {
+        static Service service = {.reply = "answer"};
+        invalidations = 0;
+        const char *name = port_name("gone");
+        RLMessagePortRef port = add_service(&service, name, kRLDefaultMode);
+        const DescriptorSet before = descriptors_now();
+        RLMessagePortRef remote = RLMessagePortCreateRemote(name), next;
+        RLMessagePortSetInvalidationCallBack(remote, note_invalidation);
+        int number = -1;
+        for (int each = 64; each < 1024; each++) {
+            struct stat status;
+            if (!before.open[each] && fstat(each, &status) == 0 && S_ISSOCK(status.st_mode)) number = each;
+        }
+        ck_assert_int_ge(number, 64);
+        const int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (replaced % 2) ck_assert_int_eq(dup3(file, number, O_CLOEXEC), number);
+        else close(number);
+        if (replaced < 2) ck_assert(!RLMessagePortIsValid(remote));
+        next = RLMessagePortCreateRemote(name);
+        ck_assert_ptr_nonnull(next);
+        ck_assert_ptr_ne(next, remote);
+        ck_assert(!RLMessagePortIsValid(remote));
+        ck_assert(RLMessagePortIsValid(next));
+        ck_assert_int_eq(invalidations, 1);
+        if (replaced % 2) ck_assert_int_ne(fcntl(number, F_GETFD), -1);
+        RLRelease(remote);
+        RLMessagePortInvalidate(next);
+        RLRelease(next);
+        RLMessagePortInvalidate(port);
+        RLRelease(port);
+        if (replaced % 2) close(number);
+        close(file);
+    }
+}

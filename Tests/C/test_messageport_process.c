@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -838,4 +840,36 @@ RL_TEST(one_thread_waits_for_a_descriptor, "S-ARG-10",
     close(status), close(ready[0]), close(ready[1]);
     RLRelease(remote);
     RLRelease(port);
+}
+
+/* The number that the kernel shows for all users without one in the process's user namespace. */
+enum { NOBODY = 65534 };
+static void use_names(bool is_possible) {
+    RLMessagePortRef port = RLMessagePortCreateLocal("of nobody", NULL, NULL, NULL);
+    if ((port != NULL) != is_possible) _exit(1);
+    RLMessagePortRef remote = RLMessagePortCreateRemote("of nobody");
+    if ((remote != NULL) != is_possible) _exit(2);
+    _exit(port && !RLMessagePortIsValid(port) ? 3 : 0);
+}
+static void use_names_without_number(void *unused) {
+    (void)unused;
+    if (syscall(SYS_unshare, CLONE_NEWUSER) != 0 || geteuid() != NOBODY) _exit(77);
+    use_names(false);
+}
+static void use_names_as_nobody(void *directory) {
+    if (chown(directory, NOBODY, NOBODY) != 0 || setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0) _exit(77);
+    use_names(true);
+}
+
+RL_TEST(a_user_without_a_number, "S-MSG-55", "A process whose user has no number in its user namespace has no names; that of the user with the same number has") {
+    char directory[] = "/tmp/rl-nobody.XXXXXX", command[64];
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    setenv("XDG_RUNTIME_DIR", directory, 1);
+    for (int has_number = 0; has_number < 2; has_number++) {
+        ChildResult result = run_child(has_number ? use_names_as_nobody : use_names_without_number, directory);
+        ck_assert_msg(result.status == 0 || (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 77), "status %#x, and it said: %s",
+                      result.status, result.output);
+    }
+    snprintf(command, sizeof command, "rm -r '%s'", directory);
+    ck_assert_int_eq(system(command), 0);
 }

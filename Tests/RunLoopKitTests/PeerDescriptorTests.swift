@@ -157,6 +157,34 @@ extension RunLoop.Socket.Address {
         #expect(received == 1)
     }
 
+    @Test("A pass takes sixteen of the portions that a peer sends with descriptors, whatever else is there, so other work is done in between: S-NSP-21")
+    func portions() {
+        let (most, received) = onNewThread { () -> (Int, Int) in
+            nonisolated(unsafe) var received = 0
+            let receiver = Receiver { _ in received += 1 }
+            let (path, address) = PeerDescriptorTests.freeAddress()
+            let port = SocketPort(protocolFamily: AF_UNIX, socketType: SocketCalls.stream, protocol: 0, address: address)!
+            port.setDelegate(receiver)
+            RunLoop.current.add(port, forMode: .default)
+            let peer = PeerDescriptorTests.openSocket(SocketCalls.stream)
+            connect(peer, to: address)
+            let message = SocketFrame.encode(msgid: 7, [.data([UInt8](repeating: 1, count: 80))], reply: [])!
+            for byte in message { PeerDescriptorTests.send([byte], [dup(peer)], through: peer) }
+            var most = 0
+            while received == 0 {
+                let kept = port.listener!.keptBytes
+                RunLoop.current.run(mode: .default, for: .zero)
+                most = max(most, (received == 0 ? port.listener!.keptBytes : message.count) - kept)
+            }
+            port.invalidate()
+            close(peer)
+            unlink(path)
+            return withExtendedLifetime(receiver) { (most, received) }
+        }
+        #expect(most == 16)
+        #expect(received == 1)
+    }
+
     @Test("Nor do those that the receiver of a port's messages sends back to a sender: S-NSP-23")
     func senders() {
         let (isQuick, sent) = onNewThread { () -> (Bool, [Bool]) in

@@ -113,7 +113,7 @@ RL_EXPORT void RLClockAdvance(RLClockRef RL_NULLABLE clock, RLTimeInterval secon
  * That is the instant at which the wait of a running loop would end: the date of a timer of its
  * mode, or the deadline of its run; for the calling thread's loop, if it is not running, the date of
  * a timer in kRLDefaultMode; in a callback of it, the first of those instants that the clock has not
- * reached.
+ * reached. A timer counts with its next date alone: not if the clock has reached that date.
  * Returns: false if there is no such instant, and for NULL.
  * Threads: any; see RLClockAdvance. Reentrancy: as RLClockAdvance. CF: none. Since 0.2.
  */

@@ -304,6 +304,14 @@ static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_
 
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
+/* The number of a set; -1 if another set of the library's has got it, for which the program has closed it. Of all numbers with the same remainder only
+ * the last that a set got is known. */
+int rl_number_of_set(int number, uint32_t serial) __attribute__((visibility("hidden")));
+
+/* A set gets a number. Whether another one had it, and has not given it up. */
+bool rl_set_begins(int number, uint32_t serial) __attribute__((visibility("hidden")));
+void rl_set_ends(int number, uint32_t serial) __attribute__((visibility("hidden")));
+
 /* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;

@@ -97,8 +97,8 @@ void rl_close_listener(int listener) __attribute__((visibility("hidden")));
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
 int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 
-/* The process that made the other end of a connection. False if the kernel does not say. */
-bool rl_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
+/* Whether a process of this user made the other end of a connection, and which process of which user did; -1 and 0 if the kernel does not say. */
+bool rl_is_own_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
 
 /* Whether the other end of a connection was closed. Where poll is refused, as with a limit of no descriptors, a send tells. */
 bool rl_has_ended(int socket) __attribute__((visibility("hidden")));
@@ -157,6 +157,9 @@ bool rl_is_path_of(int file, const char *path) __attribute__((visibility("hidden
 
 /* Opens a file that is not a link for reading, close-on-exec; or -1. */
 int rl_open_read(const char *path) __attribute__((visibility("hidden")));
+
+/* Whether the path is a directory of this user's and of nobody else's, not a link, with none of these permissions. */
+bool rl_is_own_folder(const char *path, mode_t closed) __attribute__((visibility("hidden")));
 
 /* Binds the socket to a path, or connects it. 0, or an errno. */
 int rl_unix_bind(int socket, const char *path) __attribute__((visibility("hidden")));

@@ -188,7 +188,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         new.activeAt = Swift.max(now - 2 * SharingService.patience, 1)
         var user: uid_t = 0
         var other: pid_t = 0
-        let isWelcome = new.descriptor >= 0 && rl_peer(new.descriptor, &user, &other) && user == geteuid()
+        let isWelcome = new.descriptor >= 0 && rl_is_own_peer(new.descriptor, &user, &other)
         if isWelcome { swap(&quietest.pointee, &new) }
         Sharing.shared.pointee.lock.unlockWord()
         if new.descriptor >= 0 {

@@ -17,7 +17,8 @@ import Synchronization
 ///    process, never read, is in every set. Its count contains a mark, by which the library recognises it if its number
 ///    may have been lost; a set is recognised by that entry. A waker that comes after the set was closed finds no entry; if set and
 ///    eventfd were both gone and both numbers, from 64 up, by then belonged to a set of the client and a member of it, MOD would
-///    change that one entry.
+///    change that one entry. Where another set of the library's gets the number of one that the program has closed, a table of numbers tells, and the
+///    sleepers of all sets are roused once.
 /// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it shows whether the number
 ///    still names the file that was registered.
 /// h. Hang-up and error are reported whatever events are requested. `PortSet` makes such a registration edge triggered.
@@ -27,6 +28,9 @@ struct EpollSet {
     private(set) var serial: UInt32 = 0
 
     var isOpen: Bool { descriptor >= 0 }
+
+    /// What calls get: as if the set was closed where another set of the library's has its number (S-FD-18).
+    private var number: Int32 { rl_number_of_set(descriptor, serial) }
 
     /// The token of the eventfd that wakes.
     static var wakeToken: UInt64 { .max }
@@ -56,8 +60,16 @@ struct EpollSet {
         }
         descriptor = highNumber(epoll)
         serial = process.pointee.epollSerial.wrappingAdd(1, ordering: .relaxed).newValue
+        if rl_set_begins(descriptor, serial) { EpollSet.tellLoss() }
         forgetRousing()
         return true
+    }
+
+    /// Who waits in a set whose number another has got is told by no wake-up: those come to the other.
+    @inline(never)
+    private static func tellLoss() {
+        _ = rl_raise_marked(process.pointee.wakeDescriptor.load(ordering: .acquiring), process.pointee.wakeMark)
+        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 
     /// Closes the descriptor, if it still names the set. With `isNew` it is not checked, because the set was just made.
@@ -66,7 +78,8 @@ struct EpollSet {
         guard isOpen else { return }
         // In this order: the child of a fork by another thread closes the number that it finds here, and by then the number may be another
         // file's.
-        let closing = descriptor
+        let closing = number
+        rl_set_ends(closing, serial)
         descriptor = -1
         rl_compiler_barrier()
         // A set that is the library's has the eventfd, which so needs no /proc to be recognised.
@@ -76,7 +89,7 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
 
-    private static func isOurs(set number: Int32) -> Bool { isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
+    private var isOurs: Bool { EpollSet.isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
 
     /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
     /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
@@ -98,8 +111,10 @@ struct EpollSet {
     }
 
     /// Forgets a number that no longer belongs to the set (S-FD-18).
+    @inline(never)
     mutating func forget() {
         guard isOpen else { return }
+        rl_set_ends(descriptor, serial)
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
     }
@@ -110,7 +125,7 @@ struct EpollSet {
     mutating func renewInChild() {
         guard isOpen else { return }
         var fresh = EpollSet()
-        if EpollSet.isOurs(set: descriptor), fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
+        if isOurs, fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
         } else {
             fresh.close()
@@ -135,9 +150,11 @@ struct EpollSet {
     }
 
     /// Watches a descriptor, level triggered.
+    @inline(never)
     func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
-        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
+        let number = number
+        if rl_epoll_ctl(number, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
+        if rl_errno() == EEXIST, rl_epoll_ctl(number, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
         case EPERM: return .alwaysReady
@@ -147,7 +164,7 @@ struct EpollSet {
 
     /// Changes the requested events. False if the number no longer names the registered file.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
+        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
         // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
@@ -156,7 +173,7 @@ struct EpollSet {
     /// set gets it.
     func add(_ port: Int32) -> Bool {
         rl_set_errno(0)
-        return EpollSet.isOurs(set: descriptor) && rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, 0, 0) == 0
+        return isOurs && rl_epoll_ctl(number, EPOLL_CTL_ADD, port, 0, 0) == 0
     }
 
     /// Whether a number names the file that was added under it; nil if the set was lost. Keeps errno.
@@ -164,12 +181,12 @@ struct EpollSet {
     func has(_ port: Int32) -> Bool? {
         let kept = rl_errno()
         defer { rl_set_errno(kept) }
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, 0, 0) == 0 { return true }
-        return EpollSet.isOurs(set: descriptor) ? false : nil
+        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, 0, 0) == 0 { return true }
+        return isOurs ? false : nil
     }
 
     func unregister(_ port: Int32) {
-        _ = rl_epoll_ctl(descriptor, EPOLL_CTL_DEL, port, 0, 0)
+        _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, port, 0, 0)
     }
 
     enum Event {
@@ -182,14 +199,15 @@ struct EpollSet {
 
     /// One event. `until` is a monotonic instant, `Clock.never` for no end, nil for not waiting at all.
     func wait(until: Int64?) -> Event {
+        let number = number
         var token: UInt64 = 0
         var events: UInt32 = 0
         var count: Int32
         if let until, until != Clock.never {
             var timeout = timespec(nanoseconds: until - Clock.now())
-            count = rl_epoll_wait(descriptor, &timeout, &token, &events)
+            count = rl_epoll_wait(number, &timeout, &token, &events)
         } else {
-            count = rl_epoll_plain_wait(descriptor, until != nil, &token, &events)
+            count = rl_epoll_plain_wait(number, until != nil, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
@@ -198,13 +216,15 @@ struct EpollSet {
     }
 
     /// All events that one call returns, `room` at most; `until` as above. If the set was lost, the only event has `lostToken`.
+    @inline(always)
     func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>, _ room: Int) -> Int {
+        let number = number
         var count: Int32
         if until == Clock.never {
-            count = rl_epoll_wait_all(descriptor, nil, events, Int32(room))
+            count = rl_epoll_wait_all(number, nil, events, Int32(room))
         } else {
             var timeout = until.map { timespec(nanoseconds: $0 - Clock.now()) } ?? timespec()
-            count = rl_epoll_wait_all(descriptor, &timeout, events, Int32(room))
+            count = rl_epoll_wait_all(number, &timeout, events, Int32(room))
         }
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) {
             events.pointee = rl_event(token: EpollSet.lostToken, events: 0)

@@ -85,6 +85,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         closeQueues()
         // A `cancel` may add a source to a mode that was already emptied, or to a new one. If one always does so, there is an end (S-LOOP-7).
         while pointee.sweeps < 2000, removeSources(calls: pointee.sweeps < 1000) {}
+        // Those that a `cancel` has made.
+        endForeignRuns()
         pointee.lock.lockByLeavingOwner()
         // While the thread still counts as alive: the child of a fork during this loop closes the remaining sets.
         forEachModeRecord { $0.pointee.ports.closeKernelSet() }

@@ -17,7 +17,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if sourceCount + pointee.commonTimers.count + pointee.commonObservers.count > 0 {
             mode.pointee.exists.store(true, ordering: .releasing)  // S-MODE-4
         }
-        pointee.commonTimers.forEach { addLocked($0, to: mode) }
+        pointee.commonTimers.forEach { addCommonLocked($0, to: mode) }
         pointee.commonObservers.forEach { addLocked($0, to: mode) }
         // Adding a source calls functions of the client: sources are added one by one without the lock.
         let sources = makeArray(SourcePointer.self, count: Swift.max(sourceCount, 1))

@@ -12,7 +12,8 @@ extension ObjectPointer {
 
     func describe(_ text: inout TextBuffer) {
         guard let describe = kind.pointee.describe else { trap("RLCopyDescription", "the object was released too often") }
-        text.append("<", kind.pointee.name)
+        text.append("<")
+        text.append(cString: kind.pointee.name.characters)
         text.append(" ")
         text.append(address: UnsafeRawPointer(self))
         text.append(">{")

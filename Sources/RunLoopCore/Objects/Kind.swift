@@ -8,7 +8,18 @@ struct Kind {
     typealias Hook = @convention(c) () -> Void
 
     /// The handle's type in C.
-    var name: StaticString
+    var name: Name
+
+    /// Smaller than a `StaticString`, of which the table would be filled with three words.
+    struct Name: ExpressibleByStringLiteral {
+        let characters: UnsafePointer<CChar>
+
+        @inline(always)
+        init(stringLiteral name: StaticString) {
+            characters = UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
+        }
+    }
+
     /// Called when the last reference is released: frees the memory.
     var destroy: Action?
     /// Appends the object's state to `<name address>{`.

@@ -111,6 +111,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         release()
     }
 
+    /// The number still names the timer, which is in the set. If the set is lost too, the kind of the file has to do.
+    @inline(always)
+    var hasTimer: Bool {
+        pointee.timer >= 0 && pointee.set.modify(pointee.timer, events: EPOLLIN.rawValue, edge: false, token: ForeignRun.timerToken)
+    }
+
     /// The timer is lost, or there was no room for it in the child of `fork`.
     @inline(never)
     func renewTimer() {
@@ -119,15 +125,16 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         pointee.timer = ForeignRun.makeTimer(in: pointee.set)
     }
 
+    @inline(never)
     func closeTimer() {
-        if pointee.timer >= 0 { closeOwn(pointee.timer, RL_TIMER) }
+        if hasTimer { closeOwn(pointee.timer, RL_TIMER) }
         pointee.timer = -1
         pointee.armedFor = Clock.never
     }
 
     func closeDescriptors() {
-        pointee.set.close()
         closeTimer()
+        pointee.set.close()
         // The end of the thread has to find it.
         if pointee.uses > 0 { return }
         process.pointee.registryLock.lockWord()
@@ -172,8 +179,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         while let run = copyForeignRun() {
             if pointee.asleepOutside == run { leaveSleepOutside() }
             if run.pointee.phase != .idle {
-                pointee.stop.store(StopState.notRunning, ordering: .sequentiallyConsistent)
                 pointee.waiting.store(false, ordering: .releasing)
+                tellEnd(StopState.notRunning)
             }
             run.abandon()
             run.release()

@@ -131,13 +131,11 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         guard until != pointee.armedFor || (until != Clock.never && until <= Clock.now()) else { return }
         var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
         pointee.armedFor = until
+        if !hasTimer { renewTimer() }
         if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
-        // The number is another file's, or nothing's; anything else is the kernel's refusal, and the timer stays.
-        if rl_errno() == EBADF || rl_errno() == EINVAL {
-            renewTimer()
-            if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
-        }
-        // Without a timer only the host's own wait ends in time; the next prepare tries again.
+        // Without a timer only the host's own wait ends in time; the next prepare tries again. One that has expired stays readable unless it is read.
+        var expirations: UInt64 = 0
+        rl_sys_read(pointee.timer, &expirations, 8)
         pointee.armedFor = Swift.min(until, Clock.now() + Clock.retryDelay)
     }
 

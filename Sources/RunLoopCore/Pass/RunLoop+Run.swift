@@ -197,7 +197,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     }
 
     /// The loop does not run any more, or may not.
-    private func tellEnd(_ state: UInt32) {
+    @inline(never)
+    func tellEnd(_ state: UInt32) {
         let clock = manualClock
         clock?.expectSettled()
         pointee.stop.store(state, ordering: .sequentiallyConsistent)

@@ -34,9 +34,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timer.pointee.isCommon = true
             pointee.commonTimers.insert(timer)
         }
-        forEachCommonMode { addLocked(timer, to: $0) }
+        forEachCommonMode { addCommonLocked(timer, to: $0) }
         unlock()
     }
+
+    @inline(never)
+    func addCommonLocked(_ timer: TimerPointer, to mode: ModePointer) { addLocked(timer, to: mode) }
 
     @inline(always)
     func removeTimer(_ timer: TimerPointer, from name: ModeName) {

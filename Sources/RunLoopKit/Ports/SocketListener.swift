@@ -310,8 +310,12 @@ final class SocketListener: @unchecked Sendable {
         }
     }
 
+    /// So many portions are read in a pass: a peer that is faster than the reader does not keep the loop from the rest (S-NSP-21).
+    private static let mostPortions = 16
+
     /// Reads on, at most to the end of the message.
     private func read(_ connection: Connection) -> Outcome {
+        var portions = 0
         while true {
             let have = connection.bytes.count
             var total = SocketFrame.headerLength
@@ -326,6 +330,9 @@ final class SocketListener: @unchecked Sendable {
                 let message = SocketFrame.decode(msgid: msgid, connection.bytes, from: SocketFrame.headerLength)
                 return message.map { .message($0) } ?? .over
             }
+            // The descriptor is readable in the next pass too.
+            if portions == SocketListener.mostPortions { return .nothing }
+            portions += 1
             // Room is made for what has come, not for what the header says; and only where something has: who waits for room is not
             // taken for silent, and who asks may end another one.
             let room = min(total - have, 65536)

@@ -28,7 +28,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         let connection = highNumber(descriptor)
         var user: uid_t = 0
         var owner: pid_t = 0
-        guard rl_peer(connection, &user, &owner), user == geteuid() else {
+        guard rl_is_own_peer(connection, &user, &owner) else {
             closeDescriptorLocked(connection)
             return .refused(user: user, process: owner)
         }

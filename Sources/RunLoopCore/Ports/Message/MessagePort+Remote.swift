@@ -112,16 +112,13 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     func isReachable() -> Bool {
         guard isValid else { return false }
         guard pointee.isRemote else { return true }
-        if let connection = beginUse() {
-            let ended = rl_has_ended(connection)
-            endUse()
-            if ended {
-                // The client's function may have freed the port.
-                connectionEnded()
-                return false
-            }
-        }
-        return isValid
+        lock()
+        let hasEnded = isValid && pointee.remote.connection >= 0 && hasEndedLocked
+        unlock()
+        guard hasEnded else { return isValid }
+        // The client's function may have freed the port.
+        connectionEnded()
+        return false
     }
 
     // MARK: The connection

@@ -196,8 +196,7 @@ extension MessagePortName {
         guard connection >= 0 else { return -1 }
         var user: uid_t = 0
         var owner: pid_t = 0
-        guard rl_unix_connect(connection, socketPath.terminated()) == 0, rl_peer(connection, &user, &owner), user == geteuid()
-        else {
+        guard rl_unix_connect(connection, socketPath.terminated()) == 0, rl_is_own_peer(connection, &user, &owner) else {
             rl_sys_close(connection)
             return -1
         }
@@ -223,7 +222,7 @@ enum RuntimeDirectory {
     static func path(makes: Bool, _ problem: inout StaticString?) -> TextBuffer? {
         var path = TextBuffer()
         if let runtime = rl_environment("XDG_RUNTIME_DIR"), runtime[0] == 0x2f, strlen(runtime) <= 48,
-            isOwn(runtime, closed: 0o022)
+            rl_is_own_folder(runtime, 0o022)
         {
             path.append(cString: runtime)
             path.append("/runloop")
@@ -233,16 +232,9 @@ enum RuntimeDirectory {
         }
         // This process's umask must not lock the user's processes out of it (S-MSG-47).
         if makes && mkdir(path.terminated(), 0o700) == 0 { chmod(path.terminated(), 0o700) }
-        if isOwn(path.terminated(), closed: 0o077) { return path }
+        if rl_is_own_folder(path.terminated(), 0o077) { return path }
         problem = "the directory for names is missing or not this user's alone"
         path.free()
         return nil
-    }
-
-    /// Whether the path is a directory of this user's, not a link, with none of these permissions.
-    private static func isOwn(_ path: UnsafePointer<CChar>, closed: UInt32) -> Bool {
-        var status = stat()
-        return lstat(path, &status) == 0 && status.st_mode & UInt32(S_IFMT) == UInt32(S_IFDIR) && status.st_uid == geteuid()
-            && status.st_mode & closed == 0
     }
 }
