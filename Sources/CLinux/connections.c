@@ -33,12 +33,12 @@ int rl_unix_bind(int socket, const char *path) { return with_address(socket, pat
 int rl_unix_connect(int socket, const char *path) { return with_address(socket, path, rl_sys_connect); }
 
 bool rl_is_own_peer(int socket, uid_t *user, pid_t *process) {
-    struct ucred peer = {0, (uid_t)-1, (gid_t)-1};
+    struct ucred peer;
     socklen_t size = sizeof peer;
-    bool is_told = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && size == sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || size != sizeof peer) return false;
     *user = peer.uid;
     *process = peer.pid;
-    return is_told && peer.uid == geteuid();
+    return peer.uid == geteuid();
 }
 
 bool rl_has_ended(int socket) {

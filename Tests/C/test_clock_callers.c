@@ -985,3 +985,45 @@ RL_TEST(time_stands_in_a_callback_of_a_poll, "S-CLK-5 S-CLK-14", "The time does 
     ck_assert_int_eq(changes_in_a_callback, 0);
     RLRelease(clock);
 }
+
+/* The instants to which AdvanceToNext in a callback has moved the clock. */
+static double reached;
+static RLTimeInterval ahead;
+static void move_ahead_and_on(Probe *self) {
+    (void)self;
+    RLClockAdvance(clock_of_loop, ahead);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    reached = RLClockGetTime(clock_of_loop) - start;
+}
+
+RL_TEST(the_end_of_a_period_that_comes, "S-CLK-8 S-LIM-3", "In a callback AdvanceToNext goes to the end of a source's period, though the clock has reached that of another source") {
+    use_clock();
+    static Probe limited[2], mover = {.action = move_ahead_and_on};
+    for (int i = 0; i < 2; i++) RLSourceSetLimit(add_source(&limited[i], kRLDefaultMode), 1, i ? 0.030 : 0.008);
+    add_timer(&mover, date_in(0.006), 0, kRLDefaultMode);
+    add_timer(&(Probe){0}, date_in(100), 0, kRLDefaultMode);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 2; i++) RLSourceSignal(limited[i].source);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    ahead = 0.004;
+    RLClockAdvance(clock_of_loop, 0.006);
+    ck_assert(is(reached, 0.030));
+    ck_assert_int_eq(limited[0].calls, 2);
+    ck_assert_int_eq(limited[1].calls, 2);
+    RLRelease(clock_of_loop);
+}
+
+RL_TEST(the_next_date_of_a_host, "S-CLK-8 S-FRN-1", "While a foreign loop waits AdvanceToNext by its thread goes to the next date, though the clock has reached an earlier one") {
+    use_clock();
+    static Probe timers[3];
+    for (int i = 0; i < 3; i++) add_timer(&timers[i], start + (double[]){0.002, 0.008, 100}[i], 0, kRLDefaultMode);
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLForeignRunPrepare(run);
+    RLClockAdvance(clock_of_loop, 0.005);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    ck_assert(is(RLClockGetTime(clock_of_loop) - start, 0.008));
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
+    RLRelease(clock_of_loop);
+}

@@ -376,3 +376,28 @@ RL_TEST(ends_in_a_thread_object, "S-LOOP-19 S-THREAD-3 S-THREAD-6",
         ck_assert_int_eq(thread_releases, 1);
     }
 }
+
+static pthread_key_t at_end;
+static RLRunResult run_at_end;
+static void run_at_the_end(void *unused) {
+    (void)unused;
+    run_at_end = RLRunInMode(kRLDefaultMode, 1e6, false);
+}
+static void end_with_a_value(void *unused) {
+    (void)unused;
+    pthread_setspecific(at_end, &at_end);
+    pthread_exit(NULL);
+}
+
+RL_TEST(the_default_mode_of_an_ended_thread_object, "S-LOOP-19 S-RUN-2 S-THREAD-2",
+        "The default mode of a thread without a function is empty when a callback has ended it: a run in a destructor returns at once") {
+    ck_assert_int_eq(pthread_key_create(&at_end, run_at_the_end), 0);
+    RLThreadRef thread = RLThreadCreate(NULL, NULL, NULL);
+    ck_assert(RLThreadStart(thread));
+    RLPerformFunction(RLThreadGetRunLoop(thread), kRLDefaultMode, end_with_a_value, NULL, NULL);
+    RLWakeUp(RLThreadGetRunLoop(thread));
+    ck_assert(RLThreadJoin(thread));
+    ck_assert_int_eq(run_at_end, kRLRunFinished);
+    pthread_key_delete(at_end);
+    RLRelease(thread);
+}

@@ -583,6 +583,31 @@ RL_TEST(a_lost_set_replaced_by_a_set, "S-FD-18 S-STOP-8",
     ck_assert_int_ne(fcntl(fds[0], F_GETFD), -1);
 }
 
+RL_TEST(enabled_in_a_set_that_was_replaced, "S-FD-18 S-FD-4",
+        "A descriptor that is enabled again after a set of the client's has got the number of the loop's reports once that one has shown what it is") {
+    static Descriptor d = {.name = "d", .reads = true, .again = read_type};
+    int ends[2], fds[8], other = make_eventfd();
+    make_pipe(ends);
+    add_descriptor(&d, ends[0], read_type);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    RLFileDescriptorDisableCallBacks(d.file, read_type);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    spare_file = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = 12345}};
+    ck_assert_int_eq(epoll_ctl(spare_file, EPOLL_CTL_ADD, other, &event), 0);
+    eventfd_signal(other);
+    ck_assert_int_eq(dup3(spare_file, fds[0], O_CLOEXEC), fds[0]);
+    RLFileDescriptorEnableCallBacks(d.file, read_type);
+    for (int i = 0; i < 3; i++) {
+        write_byte(ends[1]);
+        expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    }
+    expect_trace("d:r d:r d:r d:r");
+    ck_assert_int_eq(entries_of(spare_file), 1);
+    close(other);
+}
+
 static int sleeper_calls;
 static void stop_sleeper(void *info) {
     sleeper_calls++;

@@ -612,6 +612,50 @@ RL_TEST(a_thread_ends_while_it_waits, "S-LOOP-9 S-MSG-32 S-MSG-38",
     RLRelease(port);
 }
 
+/* A destructor of the thread runs the mode in which the thread had waited. */
+static pthread_key_t at_end;
+static RLRunResult run_at_end;
+static void run_the_mode_at_end(void *unused) {
+    (void)unused;
+    /* Where what belonged to the wait was. */
+    void *memory[32];
+    for (int i = 0; i < 32; i++) memory[i] = memset(malloc(16 + (size_t)i * 8), 0x41, 16 + (size_t)i * 8);
+    ck_assert(RLIsModeEmpty("m"));
+    run_at_end = RLRunInMode("m", 1e6, false);
+    for (int i = 0; i < 32; i++) free(memory[i]);
+}
+static void take_reply_and_end(Probe *self) {
+    if (self->data) ck_assert_int_eq(RLRunInMode("m", 1e6, true), kRLRunHandledSource);
+    pthread_exit(NULL);
+}
+static bool takes_reply;
+static void *ask_and_end_in_time(void *remote) {
+    static Probe timer = {.action = take_reply_and_end};
+    timer.data = takes_reply ? &timer : NULL;
+    pthread_setspecific(at_end, &at_end);
+    add_timer(&timer, date_in(-1), 0, "m");
+    RLMessagePortSendRequest(remote, 1, "x", 1, 1, 60, "m", NULL);
+    return NULL;
+}
+
+RL_TEST(the_mode_after_a_wait_that_was_left, "S-LOOP-19 S-LOOP-11 S-RUN-2",
+        "What a wait for a reply has put into its mode is gone when a callback has ended the thread, whether or not the reply has come") {
+    static Worker worker = {.service = {.echoes = true}};
+    RLMessagePortRef remote = worker_start(&worker, port_name("left"));
+    ck_assert_int_eq(pthread_key_create(&at_end, run_the_mode_at_end), 0);
+    for (int i = 0; i < 6; i++) {
+        pthread_t thread;
+        takes_reply = i % 2;
+        run_at_end = kRLRunTimedOut;
+        ck_assert_int_eq(pthread_create(&thread, NULL, ask_and_end_in_time, remote), 0);
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(run_at_end, kRLRunFinished);
+    }
+    pthread_key_delete(at_end);
+    RLRelease(remote);
+    worker_stop(&worker);
+}
+
 static Gate in_callback = GATE_INITIALIZER, invalidated = GATE_INITIALIZER;
 static int releases_during, releases_counted;
 static void late_release(const void *info) {

@@ -97,7 +97,7 @@ void rl_close_listener(int listener) __attribute__((visibility("hidden")));
 /* A connection from the queue of a listening socket, close-on-exec and never blocking; or -1. */
 int rl_message_accept(int listener) __attribute__((visibility("hidden")));
 
-/* Whether a process of this user made the other end of a connection, and which process of which user did; -1 and 0 if the kernel does not say. */
+/* Whether a process of this user made the other end of a connection, and which process of which user did, if the kernel says so. */
 bool rl_is_own_peer(int socket, uid_t *user, pid_t *process) __attribute__((visibility("hidden")));
 
 /* Whether the other end of a connection was closed. Where poll is refused, as with a limit of no descriptors, a send tells. */

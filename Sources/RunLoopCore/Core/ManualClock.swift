@@ -55,10 +55,11 @@ typealias ManualClockPointer = UnsafeMutablePointer<ManualClock>
 
 extension ManualClock: Object {
     static var type: ObjectType { .clock }
-    static var kind: Kind {
-        Kind(
-            name: "RLClock", destroy: { $0.cast(to: ManualClock.self).header.markFreed(); CRunLoopLinux.free($0) },
-            describe: .init { $1.append("time = ", $0.cast(to: ManualClock.self).date(of: nil)) })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLClock"
+        kind.pointee.destroy = { $0.cast(to: ManualClock.self).header.markFreed(); CRunLoopLinux.free($0) }
+        kind.pointee.describe = .init { $1.append("time = ", $0.cast(to: ManualClock.self).date(of: nil)) }
     }
 
     /// Rounded once: the number of nanoseconds as a `Double` would be off by so much that the date may not mean the same microsecond.

@@ -148,6 +148,8 @@ struct RunLoop: ~Copyable {
     /// The run of a foreign loop in whose epoll set the loop sleeps: `wake` says "asleep in epoll" although the thread continues to run.
     /// Loop's thread only.
     var asleepOutside: ForeignRunPointer?
+    /// Since its thread looked for such runs to end them. Loop's thread only.
+    var hasHadForeignRuns = false
     /// The callbacks that the thread is in. Loop's thread only, with the exceptions that `CallStack` lists.
     var calls: CallStack
     /// The thread's innermost wait for a lock that runs the loop. Loop's thread only.

@@ -51,7 +51,7 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     @inline(never)
     func isOpenLocked() -> Bool {
         if ownsLocked(pointee.descriptor) { return true }
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
         pointee.descriptor = ownsLocked(pointee.spare) ? pointee.spare : -1
         makeSpareLocked()
         return pointee.descriptor >= 0

@@ -280,14 +280,20 @@ struct PortSet {
         guard let slot = slots.find(Int(token & 0xffff_ffff)), !slot.pointee.comesAgain(token) else { return rebuild() }
     }
 
+    /// The set was closed by the program: a new one is made.
+    @inline(never)
+    mutating func loseSet() {
+        Losses.note()
+        epoll.forget()
+        closeKernelSet()
+        _ = retry()
+    }
+
     /// The part of a kernel event that is of interest to a member. nil: none is, or its registration is gone, and the wait goes on. Signals
     /// the watches that signal.
     mutating func accept(token: UInt64, events: UInt32, in mode: ModePointer, signalled: inout Bool) -> Readiness? {
         if token == EpollSet.lostToken {
-            process.pointee.lostDescriptor.store(true, ordering: .relaxed)
-            epoll.forget()
-            closeKernelSet()
-            _ = retry()
+            loseSet()
             return nil
         }
         let index = Int(token & 0xffff_ffff)

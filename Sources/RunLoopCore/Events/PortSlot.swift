@@ -318,10 +318,17 @@ struct PortSlot {
     }
 
     /// The slot is lost if the kernel does not know the number: it was closed, and perhaps names another file now.
+    @inline(never)
     private mutating func request(_ wanted: Readiness, _ number: Int, edge: Bool, in epoll: EpollSet) {
-        guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose() }
+        guard epoll.modify(Int32(number), events: wanted.events, edge: edge, token: token(number)) else { return lose(in: epoll) }
         armedBits = UInt8(wanted.rawValue)
         if edge { marks.insert(.edge) } else { marks.remove(.edge) }
+    }
+
+    /// Unless the set is another, which the next wait notices.
+    @inline(never)
+    private mutating func lose(in epoll: EpollSet) {
+        if epoll.isOurs { lose() }
     }
 
     /// The number names another file than it did, or none.

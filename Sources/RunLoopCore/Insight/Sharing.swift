@@ -152,6 +152,6 @@ struct Sharing: ~Copyable {
     /// Has a waiting loop call `begin`.
     private static func announceLocked() {
         shared.pointee.isAnnounced = true
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
     }
 }

@@ -104,7 +104,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         let isCurrent = Sharing.shared.pointee.current == self
         if isCurrent && isLost { Sharing.shared.pointee.current = nil }
         Sharing.shared.pointee.lock.unlockWord()
-        if isCurrent && isLost { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+        if isCurrent && isLost { Losses.note() }
         return isCurrent && !isLost
     }
 

@@ -32,6 +32,9 @@ struct EpollSet {
     /// What calls get: as if the set was closed where another set of the library's has its number (S-FD-18).
     private var number: Int32 { rl_number_of_set(descriptor, serial) }
 
+    /// Another set of the library's has its number, as the program has closed it.
+    var isTaken: Bool { isOpen && number < 0 }
+
     /// The token of the eventfd that wakes.
     static var wakeToken: UInt64 { .max }
 
@@ -68,8 +71,9 @@ struct EpollSet {
     /// Who waits in a set whose number another has got is told by no wake-up: those come to the other.
     @inline(never)
     private static func tellLoss() {
+        process.pointee.losesSets.store(true, ordering: .sequentiallyConsistent)
+        Losses.note()
         _ = rl_raise_marked(process.pointee.wakeDescriptor.load(ordering: .acquiring), process.pointee.wakeMark)
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
     }
 
     /// Closes the descriptor, if it still names the set. With `isNew` it is not checked, because the set was just made.
@@ -89,7 +93,7 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
 
-    private var isOurs: Bool { EpollSet.isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
+    var isOurs: Bool { EpollSet.isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
 
     /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
     /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
@@ -150,11 +154,9 @@ struct EpollSet {
     }
 
     /// Watches a descriptor, level triggered.
-    @inline(never)
     func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
-        let number = number
-        if rl_epoll_ctl(number, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
-        if rl_errno() == EEXIST, rl_epoll_ctl(number, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
+        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
         case EPERM: return .alwaysReady
@@ -164,7 +166,7 @@ struct EpollSet {
 
     /// Changes the requested events. False if the number no longer names the registered file.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
-        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
         // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
@@ -199,15 +201,14 @@ struct EpollSet {
 
     /// One event. `until` is a monotonic instant, `Clock.never` for no end, nil for not waiting at all.
     func wait(until: Int64?) -> Event {
-        let number = number
         var token: UInt64 = 0
         var events: UInt32 = 0
         var count: Int32
         if let until, until != Clock.never {
             var timeout = timespec(nanoseconds: until - Clock.now())
-            count = rl_epoll_wait(number, &timeout, &token, &events)
+            count = rl_epoll_wait(descriptor, &timeout, &token, &events)
         } else {
-            count = rl_epoll_plain_wait(number, until != nil, &token, &events)
+            count = rl_epoll_plain_wait(descriptor, until != nil, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
@@ -216,15 +217,13 @@ struct EpollSet {
     }
 
     /// All events that one call returns, `room` at most; `until` as above. If the set was lost, the only event has `lostToken`.
-    @inline(always)
     func waitForAll(until: Int64?, _ events: UnsafeMutablePointer<rl_event>, _ room: Int) -> Int {
-        let number = number
         var count: Int32
         if until == Clock.never {
-            count = rl_epoll_wait_all(number, nil, events, Int32(room))
+            count = rl_epoll_wait_all(descriptor, nil, events, Int32(room))
         } else {
             var timeout = until.map { timespec(nanoseconds: $0 - Clock.now()) } ?? timespec()
-            count = rl_epoll_wait_all(number, &timeout, events, Int32(room))
+            count = rl_epoll_wait_all(descriptor, &timeout, events, Int32(room))
         }
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) {
             events.pointee = rl_event(token: EpollSet.lostToken, events: 0)
@@ -246,6 +245,7 @@ struct EpollSet {
     /// Level-triggered events stay, whether or not this meets one of them. False: the set was lost.
     @discardableResult
     func forgetRousing() -> Bool {
+        if isTaken { return false }
         for _ in 0..<3 {
             guard case .ready(let token, _) = wait(until: nil) else { return true }
             if token == EpollSet.lostToken { return false }
@@ -293,7 +293,7 @@ struct EpollSet {
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
         if !exchanged { rl_sys_close(made) }
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
         return exchanged ? made : current
     }
 

@@ -42,8 +42,13 @@ struct Process: ~Copyable {
     let manualClocks: Atomic<UInt>
     /// Counts the beginnings and ends of calls that move one. Sequentially consistent, like `RunLoop.lastMove`.
     let clockCalls: Atomic<Int64>
-    /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work. Relaxed: it orders nothing.
+    /// Whether loops have to look at the next two before they sleep. Sequentially consistent where it is changed, so that a loss which is noted
+    /// meanwhile sets it again.
+    let hasLosses: Atomic<Bool>
+    /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work.
     let lostDescriptor: Atomic<Bool>
+    /// A set has got the number of another, which the program has closed: from then on each loop looks at that of its own.
+    let losesSets: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; also begins requested sharing and listens to clock changes again. True if there
     /// was anything to do. Called, without a lock, by a loop that finds `lostDescriptor` set. Written when the library is loaded.
     var tellLost: (@convention(c) () -> Bool)?
@@ -95,4 +100,21 @@ typealias LogHandler = @convention(c) (UnsafePointer<CChar>, UnsafeMutableRawPoi
 @inline(always)
 var process: UnsafeMutablePointer<Process> {
     rl_process().assumingMemoryBound(to: Process.self)
+}
+
+/// What the program has closed of the library's (S-FD-18).
+enum Losses {
+    @inline(never)
+    static func note() {
+        process.pointee.lostDescriptor.store(true, ordering: .sequentiallyConsistent)
+        process.pointee.hasLosses.store(true, ordering: .sequentiallyConsistent)
+    }
+
+    /// Whether a descriptor was lost since the last such call.
+    static func take() -> Bool {
+        process.pointee.hasLosses.store(false, ordering: .sequentiallyConsistent)
+        // Whoever sets that after this look sets the other after it too.
+        if process.pointee.losesSets.load(ordering: .sequentiallyConsistent) { process.pointee.hasLosses.store(true, ordering: .sequentiallyConsistent) }
+        return process.pointee.lostDescriptor.exchange(false, ordering: .sequentiallyConsistent)
+    }
 }

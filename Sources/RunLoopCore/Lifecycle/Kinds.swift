@@ -7,30 +7,31 @@ enum Kinds {
     /// loop, the registry, the notifier of files, a Mach-like port, the list of distributed locks.
     static func enter() {
         var last: UnsafeMutablePointer<Kind>?
-        enter(.messagePort, MessagePort.kind, &last)
-        enter(.runLoop, RunLoop.kind, &last)
-        enter(.kernelEvent, KernelEvent.kind, &last)
-        enter(.machPort, MachPort.kind, &last)
-        enter(.thread, Thread.kind, &last)
-        enter(.source, Source.kind, &last)
-        enter(.observer, Observer.kind, &last)
-        enter(.timer, Timer.kind, &last)
-        enter(.foreignRun, ForeignRun.kind, &last)
-        enter(.socket, Socket.kind, &last)
-        enter(.fileDescriptor, FileDescriptor.kind, &last)
-        enter(.data, Data.kind, &last)
-        enter(.distributedLock, DistributedLock.kind, &last)
-        enter(.clock, ManualClock.kind, &last)
+        MessagePort.fill(enter(.messagePort, &last))
+        RunLoop.fill(enter(.runLoop, &last))
+        KernelEvent.fill(enter(.kernelEvent, &last))
+        MachPort.fill(enter(.machPort, &last))
+        Thread.fill(enter(.thread, &last))
+        Source.fill(enter(.source, &last))
+        Observer.fill(enter(.observer, &last))
+        Timer.fill(enter(.timer, &last))
+        ForeignRun.fill(enter(.foreignRun, &last))
+        Socket.fill(enter(.socket, &last))
+        FileDescriptor.fill(enter(.fileDescriptor, &last))
+        Data.fill(enter(.data, &last))
+        DistributedLock.fill(enter(.distributedLock, &last))
+        ManualClock.fill(enter(.clock, &last))
     }
 
     private static var first: UnsafeMutablePointer<Kind> { Kind.of(ObjectType.messagePort.rawValue) }
 
+    /// The entry, in which nothing is set.
     @inline(never)
-    private static func enter(_ type: ObjectType, _ kind: consuming Kind, _ last: inout UnsafeMutablePointer<Kind>?) {
+    private static func enter(_ type: ObjectType, _ last: inout UnsafeMutablePointer<Kind>?) -> UnsafeMutablePointer<Kind> {
         let entry = Kind.of(type.rawValue)
-        entry.initialize(to: kind)
         last?.pointee.next = entry
         last = entry
+        return entry
     }
 
     /// From the last to the first.

@@ -2,11 +2,16 @@
 import Synchronization
 
 extension RunLoop {
-    static var kind: Kind {
-        Kind(
-            name: "RLRunLoop", destroy: { $0.cast(to: RunLoop.self).destroy() }, describe: .init { $0.cast(to: RunLoop.self).describe(&$1) },
-            retain: { $0.cast(to: RunLoop.self).retainByClient() }, release: { $0.cast(to: RunLoop.self).releaseByClient() },
-            forkPrepare: { RunLoop.prepareFork() }, forkParent: { RunLoop.forkedParent() }, forkChild: { RunLoop.forkedChild() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLRunLoop"
+        kind.pointee.destroy = { $0.cast(to: RunLoop.self).destroy() }
+        kind.pointee.describe = .init { $0.cast(to: RunLoop.self).describe(&$1) }
+        kind.pointee.retain = { $0.cast(to: RunLoop.self).retainByClient() }
+        kind.pointee.release = { $0.cast(to: RunLoop.self).releaseByClient() }
+        kind.pointee.forkPrepare = { RunLoop.prepareFork() }
+        kind.pointee.forkParent = { RunLoop.forkedParent() }
+        kind.pointee.forkChild = { RunLoop.forkedChild() }
     }
 }
 

@@ -109,6 +109,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         // The last pass of a thread that is ended may have been it (`ThreadPointer.drain`).
         if pointee.defaultMode.pointee.passLimit.load(ordering: .relaxed) < 0 { pointee.defaultMode.pointee.passLimit.store(0, ordering: .relaxed) }
         while let kind = pointee.calls.innermost { abandonCall(kind) }
+        ThreadPointer.current?.endLife()
         // Until now the rounds needed their chunks.
         pointee.posts.roundEnd = nil
         followOthers()

@@ -42,6 +42,8 @@ struct Thread: ~Copyable {
     var next, previous: ThreadPointer?
     /// Written by the thread itself; `phase` orders it.
     var result: UnsafeMutableRawPointer?
+    /// What keeps the default mode of a thread without a function from being empty. The thread's.
+    var keep: SourcePointer?
 }
 
 typealias ThreadPointer = UnsafeMutablePointer<Thread>
@@ -85,11 +87,12 @@ enum ThreadJoin {
 
 extension Thread: Object {
     static var type: ObjectType { .thread }
-    static var kind: Kind {
-        Kind(
-            name: "RLThread", destroy: { Thread.destroy($0.cast(to: Thread.self)) },
-            describe: .init { $0.cast(to: Thread.self).describe(&$1) },
-            forkChild: { ThreadPointer.renewInChild() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLThread"
+        kind.pointee.destroy = { Thread.destroy($0.cast(to: Thread.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Thread.self).describe(&$1) }
+        kind.pointee.forkChild = { ThreadPointer.renewInChild() }
     }
 
     static func destroy(_ thread: ThreadPointer) {
@@ -299,12 +302,19 @@ extension UnsafeMutablePointer where Pointee == Thread {
         let keep = SourcePointer.makeInbox(order: 0, info: process, functions: SourceFunctions())
         keep.becomeOwn()
         loop.addSource(keep, to: .named(kRLDefaultMode))
-        // The loop holds a reference, and drops it too if a callback ends the thread.
-        keep.release()
+        pointee.keep = keep
         while !isCancelled {
             _ = loop.run(in: .named(kRLDefaultMode), seconds: .infinity, returnsAfterSource: false)
         }
+        endLife()
+    }
+
+    /// Also if a callback has ended the thread. The thread itself.
+    func endLife() {
+        guard let keep = pointee.keep else { return }
+        pointee.keep = nil
         keep.invalidate()
+        keep.release()
     }
 
     /// Performs what the thread's runs have left of what was queued before `end`: they were in other modes, had a limit, or were stopped in

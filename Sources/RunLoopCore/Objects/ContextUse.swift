@@ -125,7 +125,7 @@ struct ContextUses: ~Copyable {
             }
             let isDescribed = isDescribedLocked(use, byOthers: false)
             use.pointee.reason = isDescribed ? .releaseAfterDescriptions : .releaseAfterFork
-            if !isDescribed { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+            if !isDescribed { Losses.note() }
         }
     }
 }

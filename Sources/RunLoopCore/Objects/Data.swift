@@ -15,12 +15,13 @@ typealias DataPointer = UnsafeMutablePointer<Data>
 
 extension Data: Object {
     static var type: ObjectType { .data }
-    static var kind: Kind {
-        Kind(
-            name: "RLData", destroy: { Data.destroy($0.cast(to: Data.self)) },
-            describe: .init { $0.cast(to: Data.self).describe(&$1) },
-            isEqual: { $0.cast(to: Data.self).hasSameBytes(as: $1.cast(to: Data.self)) },
-            hash: { $0.cast(to: Data.self).hashOfBytes() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLData"
+        kind.pointee.destroy = { Data.destroy($0.cast(to: Data.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Data.self).describe(&$1) }
+        kind.pointee.isEqual = { $0.cast(to: Data.self).hasSameBytes(as: $1.cast(to: Data.self)) }
+        kind.pointee.hash = { $0.cast(to: Data.self).hashOfBytes() }
     }
 
     @inline(never)

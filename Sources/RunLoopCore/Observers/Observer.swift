@@ -202,11 +202,13 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
 extension Observer: Object {
     static var type: ObjectType { .observer }
-    static var kind: Kind {
-        Kind(
-            name: "RLObserver", destroy: { Observer.destroy($0.cast(to: Observer.self)) },
-            describe: .init { $0.cast(to: Observer.self).describe(&$1) }, forkChild: { RunLoop.ofThread?.adoptObservers() },
-            usesContextInChild: { $0.cast(to: Observer.self).isFiringOnThisThread })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLObserver"
+        kind.pointee.destroy = { Observer.destroy($0.cast(to: Observer.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Observer.self).describe(&$1) }
+        kind.pointee.forkChild = { RunLoop.ofThread?.adoptObservers() }
+        kind.pointee.usesContextInChild = { $0.cast(to: Observer.self).isFiringOnThisThread }
     }
 
     /// The last reference was dropped: the observer is in no loop. This makes it invalid (S-OBS-15).

@@ -9,11 +9,12 @@ extension ForeignRun: Object {
     }
 
     static var type: ObjectType { .foreignRun }
-    static var kind: Kind {
-        Kind(
-            name: "RLForeignRun", destroy: { ForeignRun.destroy($0.cast(to: ForeignRun.self)) },
-            describe: .init { $0.cast(to: ForeignRun.self).describe(&$1) },
-            forkChild: { ForeignRun.renewInChild(RunLoop.ofThread) })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLForeignRun"
+        kind.pointee.destroy = { ForeignRun.destroy($0.cast(to: ForeignRun.self)) }
+        kind.pointee.describe = .init { $0.cast(to: ForeignRun.self).describe(&$1) }
+        kind.pointee.forkChild = { ForeignRun.renewInChild(RunLoop.ofThread) }
     }
 
     /// Makes a run of a mode of the calling thread's loop; nil with errno if the loop has one already, or if the kernel has no
@@ -37,6 +38,7 @@ extension ForeignRun: Object {
         run.pointee.loop = loop
         loop.retain()
         run.pointee.mode = loop.makeModeRecord(name)
+        loop.pointee.hasHadForeignRuns = true
         run.pointee.frame = UnsafeMutablePointer<RunFrame>.allocate(capacity: 1)
         run.pointee.set = set
         run.pointee.timer = timer
@@ -112,7 +114,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     }
 
     /// The number still names the timer, which is in the set. If the set is lost too, the kind of the file has to do.
-    @inline(always)
+    @inline(never)
     var hasTimer: Bool {
         pointee.timer >= 0 && pointee.set.modify(pointee.timer, events: EPOLLIN.rawValue, edge: false, token: ForeignRun.timerToken)
     }
@@ -120,7 +122,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// The timer is lost, or there was no room for it in the child of `fork`.
     @inline(never)
     func renewTimer() {
-        if pointee.timer >= 0 { process.pointee.lostDescriptor.store(true, ordering: .relaxed) }
+        if pointee.timer >= 0 { Losses.note() }
         // The number is another file's, or nothing's: it is not closed.
         pointee.timer = ForeignRun.makeTimer(in: pointee.set)
     }
@@ -176,6 +178,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     /// The thread ends: no host can wait for it any more.
     func endForeignRuns() {
+        if !pointee.hasHadForeignRuns { return }
+        pointee.hasHadForeignRuns = false
         while let run = copyForeignRun() {
             if pointee.asleepOutside == run { leaveSleepOutside() }
             if run.pointee.phase != .idle {

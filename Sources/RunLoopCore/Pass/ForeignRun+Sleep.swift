@@ -80,7 +80,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     /// The descriptor was closed, or names another file (S-FD-18).
     @inline(never)
     private func sleepInNewSet() -> Double {
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
         pointee.set.forget()
         closeTimer()
         pointee.watchedSerial = 0

@@ -217,15 +217,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         @inline(never) func meet(_ timer: TimerPointer) {
             if timer.pointee.instant > time { meet(timer.latestInstant) }
         }
-        if pointee.asleepOutside != nil {
-            meet(nextInstantOfWait(by: clock, orCurrent: true) ?? Clock.never)
-            return next
-        }
-        guard let frame = pointee.frame else { return next }
-        let mode = frame.pointee.mode
-        meet(frame.pointee.deadline)
+        // Where a foreign loop waits, that is the innermost.
+        let isOutside = pointee.asleepOutside != nil
+        guard let mode = isOutside ? pointee.waitMode : pointee.frame?.pointee.mode else { return next }
+        meet(isOutside ? pointee.waitEnd : pointee.frame!.pointee.deadline)
         lock()
-        meet(heldEndLocked(in: mode))
+        meet(pointee.waits.firstEnd(in: mode, before: Clock.never, after: time))
         // Those of a batch are due.
         meet(mode.pointee.timers.exactWake(after: time))
         mode.pointee.timers.forEachAway {

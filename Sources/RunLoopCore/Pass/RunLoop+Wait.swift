@@ -271,7 +271,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(always)
     func hasProblems(_ look: Look) -> Bool {
-        process.pointee.lostDescriptor.load(ordering: .relaxed) || look.has([.isRefused, .hasUntold])
+        process.pointee.hasLosses.load(ordering: .relaxed) || look.has([.isRefused, .hasUntold])
     }
 
     /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, so that a look from before counts no
@@ -279,7 +279,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
-        let isLost = process.pointee.lostDescriptor.exchange(false, ordering: .relaxed)
+        loseTakenSet()
+        let isLost = Losses.take()
         // The time stands in the client's code. Another look follows, with which the loop rests again.
         if manualClock != nil && (isLost || look.has(.hasUntold)) { endRest() }
         var isTold = false
@@ -287,7 +288,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             // A thread that ends in one of the parts leaves the others to the next wait.
             callOutGuarded(
                 { $0!.cast(to: Bool.self).pointee = process.pointee.tellLost?() == true }, &isTold,
-                { _ in process.pointee.lostDescriptor.store(true, ordering: .relaxed) }, self)
+                { _ in Losses.note() }, self)
         }
         if isLost && !isTold {
             Log.once(.lostDescriptor, "RunLoop", ": a descriptor of the library was closed or replaced; made anew")
@@ -296,6 +297,14 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         if look.has(.hasUntold) { tellHeld() }
         pointee.isClockStale = true
         return isLost || isRefused || look.has(.hasUntold)
+    }
+
+    @inline(never)
+    private func loseTakenSet() {
+        guard let mode = pointee.frame?.pointee.mode else { return }
+        lock()
+        if mode.pointee.ports.epoll.isTaken { mode.pointee.ports.loseSet() }
+        unlock()
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.

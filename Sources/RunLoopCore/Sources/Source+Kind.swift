@@ -3,13 +3,14 @@ import CRunLoopLinux
 import Synchronization
 
 extension Source {
-    static var kind: Kind {
-        Kind(
-            name: "RLSource", destroy: { Source.destroy($0.cast(to: Source.self)) },
-            describe: .init { $0.cast(to: Source.self).describe(&$1) },
-            isEqual: { $0.cast(to: Source.self).isEqual($1.cast(to: Source.self)) },
-            hash: { $0.cast(to: Source.self).hashOfInfo },
-            forkChild: { RunLoop.ofThread?.adoptUnfinishedSignals() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLSource"
+        kind.pointee.destroy = { Source.destroy($0.cast(to: Source.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Source.self).describe(&$1) }
+        kind.pointee.isEqual = { $0.cast(to: Source.self).isEqual($1.cast(to: Source.self)) }
+        kind.pointee.hash = { $0.cast(to: Source.self).hashOfInfo }
+        kind.pointee.forkChild = { RunLoop.ofThread?.adoptUnfinishedSignals() }
     }
 }
 

@@ -28,13 +28,14 @@ struct DistributedLocks: ~Copyable {
 
 extension DistributedLock: Object {
     static var type: ObjectType { .distributedLock }
-    static var kind: Kind {
-        Kind(
-            name: "RLDistributedLock", destroy: { DistributedLock.destroy($0.cast(to: DistributedLock.self)) },
-            describe: .init { $0.cast(to: DistributedLock.self).describe(&$1) },
-            forkPrepare: { DistributedLocks.shared.pointee.lock.lockWord() },
-            forkParent: { DistributedLocks.shared.pointee.lock.unlockWord() },
-            forkChild: { DistributedLock.forkedChild() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLDistributedLock"
+        kind.pointee.destroy = { DistributedLock.destroy($0.cast(to: DistributedLock.self)) }
+        kind.pointee.describe = .init { $0.cast(to: DistributedLock.self).describe(&$1) }
+        kind.pointee.forkPrepare = { DistributedLocks.shared.pointee.lock.lockWord() }
+        kind.pointee.forkParent = { DistributedLocks.shared.pointee.lock.unlockWord() }
+        kind.pointee.forkChild = { DistributedLock.forkedChild() }
     }
 
     private static func destroy(_ lock: DistributedLockPointer) {

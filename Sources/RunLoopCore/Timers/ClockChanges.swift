@@ -94,7 +94,7 @@ struct ClockChanges: ~Copyable {
         if rl_is_clock_watch(shared.pointee.number - 1) { rl_sys_close(shared.pointee.number - 1) }
         shared.pointee.number = 0
         shared.pointee.listener.store(ClockListener.lost, ordering: .relaxed)
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
     }
 }
 

@@ -4,13 +4,15 @@ import Synchronization
 
 extension Timer: Object {
     static var type: ObjectType { .timer }
-    static var kind: Kind {
-        Kind(
-            name: "RLTimer", destroy: { Timer.destroy($0.cast(to: Timer.self)) },
-            describe: .init { $0.cast(to: Timer.self).describe(&$1) },
-            release: { $0.cast(to: Timer.self).release() }, retainCount: { $0.cast(to: Timer.self).retainCount },
-            forkChild: { RunLoop.ofThread?.adoptTimers() },
-            usesContextInChild: { $0.cast(to: Timer.self).isFiringOnThisThread })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLTimer"
+        kind.pointee.destroy = { Timer.destroy($0.cast(to: Timer.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Timer.self).describe(&$1) }
+        kind.pointee.release = { $0.cast(to: Timer.self).release() }
+        kind.pointee.retainCount = { $0.cast(to: Timer.self).retainCount }
+        kind.pointee.forkChild = { RunLoop.ofThread?.adoptTimers() }
+        kind.pointee.usesContextInChild = { $0.cast(to: Timer.self).isFiringOnThisThread }
     }
 
     /// There is no reference left and no loop has the timer, which thereby becomes invalid (S-TMR-48).

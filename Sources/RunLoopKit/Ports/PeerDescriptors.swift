@@ -74,8 +74,12 @@ enum PeerDescriptors {
     static func close(_ descriptors: [CInt]) {
         if descriptors.isEmpty { return }
         // A peer may let a socket linger, or queue others in it, until the moment of its close. A file is not looked at: its file system may wait.
-        let sockets = descriptors.filter(SocketCalls.isSocket)
-        DescriptorCloser.add(sockets: sockets, files: descriptors.filter { !sockets.contains($0) })
+        var sockets: [CInt] = []
+        var files: [CInt] = []
+        for descriptor in descriptors {
+            if SocketCalls.isSocket(descriptor) { sockets.append(descriptor) } else { files.append(descriptor) }
+        }
+        DescriptorCloser.add(sockets: sockets, files: files)
     }
 
     /// Closes a local socket, in whose queue such descriptors may be. The number is free at once, and if nothing is in the queue and the socket

@@ -310,8 +310,9 @@ final class SocketListener: @unchecked Sendable {
         }
     }
 
-    /// So many portions are read in a pass: a peer that is faster than the reader does not keep the loop from the rest (S-NSP-21).
-    private static let mostPortions = 16
+    /// So many portions are read in a pass: a peer that is faster than the reader does not keep the loop from the rest (S-NSP-21). With each of a local
+    /// socket's 253 descriptors may come, whose closes take longer than its bytes.
+    private static func mostPortions(_ handle: Handle) -> Int { handle.isLocal ? 2 : 16 }
 
     /// Reads on, at most to the end of the message.
     private func read(_ connection: Connection) -> Outcome {
@@ -331,7 +332,7 @@ final class SocketListener: @unchecked Sendable {
                 return message.map { .message($0) } ?? .over
             }
             // The descriptor is readable in the next pass too.
-            if portions == SocketListener.mostPortions { return .nothing }
+            if portions == SocketListener.mostPortions(connection.handle) { return .nothing }
             portions += 1
             // Room is made for what has come, not for what the header says; and only where something has: who waits for room is not
             // taken for silent, and who asks may end another one.

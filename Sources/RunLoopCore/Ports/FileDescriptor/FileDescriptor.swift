@@ -56,11 +56,13 @@ enum FileDescriptorState {
 
 extension FileDescriptor: Object {
     static var type: ObjectType { .fileDescriptor }
-    static var kind: Kind {
-        Kind(
-            name: "RLFileDescriptor", destroy: { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) },
-            describe: .init { $0.cast(to: FileDescriptor.self).describe(&$1) }, forkChild: { FileDescriptor.renewInChild() },
-            usesContextInChild: { $0.cast(to: FileDescriptor.self).state & FileDescriptorState.uses != 0 })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLFileDescriptor"
+        kind.pointee.destroy = { FileDescriptor.destroy($0.cast(to: FileDescriptor.self)) }
+        kind.pointee.describe = .init { $0.cast(to: FileDescriptor.self).describe(&$1) }
+        kind.pointee.forkChild = { FileDescriptor.renewInChild() }
+        kind.pointee.usesContextInChild = { $0.cast(to: FileDescriptor.self).state & FileDescriptorState.uses != 0 }
     }
 
     fileprivate static var handler: WatchHandler { { info, ready in FileDescriptorPointer(info: info).report(ready) } }

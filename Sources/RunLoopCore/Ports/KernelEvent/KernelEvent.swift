@@ -154,10 +154,13 @@ extension KernelEvent {
         return text.terminated()
     }
 
-    static var kind: Kind {
-        Kind(
-            name: "RLKernelEvent", forkPrepare: { Notifier.shared.lock() }, forkParent: { Notifier.shared.unlock() },
-            forkChild: { KernelEvent.renewInChild() }, forkChildEnd: { KernelEvent.endLostInChild() })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLKernelEvent"
+        kind.pointee.forkPrepare = { Notifier.shared.lock() }
+        kind.pointee.forkParent = { Notifier.shared.unlock() }
+        kind.pointee.forkChild = { KernelEvent.renewInChild() }
+        kind.pointee.forkChildEnd = { KernelEvent.endLostInChild() }
     }
 
     /// In the child of `fork`: descriptors of files and timers are not shared with the parent. Called by the only thread.
@@ -269,7 +272,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         source.invalidate()
         pointee.next = KernelEvents.shared.pointee.lost
         KernelEvents.shared.pointee.lost = self
-        process.pointee.lostDescriptor.store(true, ordering: .relaxed)
+        Losses.note()
     }
 
     /// The source is invalid, or dies: the kernel is not asked any more.

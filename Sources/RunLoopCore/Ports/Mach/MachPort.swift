@@ -106,13 +106,15 @@ extension UnsafeMutablePointer where Pointee == MachMessage {
 
 extension MachPort: Object {
     static var type: ObjectType { .machPort }
-    static var kind: Kind {
-        Kind(
-            name: "RLMachPort", destroy: { MachPort.destroy($0.cast(to: MachPort.self)) },
-            describe: .init { $0.cast(to: MachPort.self).describe(&$1) },
-            forkPrepare: { MachPort.prepareFork() }, forkParent: { MachPort.forkedParent() },
-            forkChild: { MachPort.forkedChild(RunLoop.ofThread) },
-            usesContextInChild: { !$0.cast(to: MachPort.self).pointee.users.isEmpty })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLMachPort"
+        kind.pointee.destroy = { MachPort.destroy($0.cast(to: MachPort.self)) }
+        kind.pointee.describe = .init { $0.cast(to: MachPort.self).describe(&$1) }
+        kind.pointee.forkPrepare = { MachPort.prepareFork() }
+        kind.pointee.forkParent = { MachPort.forkedParent() }
+        kind.pointee.forkChild = { MachPort.forkedChild(RunLoop.ofThread) }
+        kind.pointee.usesContextInChild = { !$0.cast(to: MachPort.self).pointee.users.isEmpty }
     }
 
     /// The last reference is gone: the port dies, with all that `RLMachPortInvalidate` does (S-PORT-11).

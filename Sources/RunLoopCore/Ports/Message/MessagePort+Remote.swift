@@ -45,6 +45,9 @@ struct ReplyWaiter {
     /// The waiter of a request around this one on the same thread, or nil. The run in which the request was made; the runs that
     /// wait for the reply are directly inside it.
     var outerFrame: RunFramePointer?
+    /// Where `arrival` is, and with it the port's source of replies, if this waiter has added that. The waiting thread's.
+    var mode: ModePointer?
+    var addsReplies = false
 
     enum State {
         case waiting

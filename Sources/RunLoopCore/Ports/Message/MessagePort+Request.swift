@@ -231,6 +231,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// The thread that waited has ended.
     func abandon(_ waiter: ReplyWaiterPointer) {
+        leaveMode(waiter)
         dequeueWaiter(waiter, mayReuse: false)?.release()
         if hasLateReplies { MessagePortMonitor.watchLateReplies(self) }
         release()
@@ -271,13 +272,21 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             return awaitReply(waiter, loop, nil, timeout)
         }
         let place = loop.makeMode(name)
+        waiter.pointee.mode = place
         // A request around this one may wait in the same mode (S-MSG-31).
-        let addsReplies = loop.add(replies, to: place)
+        waiter.pointee.addsReplies = loop.add(replies, to: place)
         loop.addToMode(arrival, place)
         let code = awaitReply(waiter, loop, place, timeout)
-        loop.remove(arrival, from: place)
-        if addsReplies { loop.remove(replies, from: place) }
+        leaveMode(waiter)
         return code
+    }
+
+    @inline(never)
+    private func leaveMode(_ waiter: ReplyWaiterPointer) {
+        guard let mode = waiter.pointee.mode else { return }
+        waiter.pointee.mode = nil
+        waiter.pointee.loop.remove(waiter.pointee.arrival, from: mode)
+        if waiter.pointee.addsReplies { waiter.pointee.loop.remove(replySource(), from: mode) }
     }
 
     /// Nil: there is no mode to run.

@@ -60,13 +60,15 @@ enum MessagePortState {
 
 extension MessagePort: Object {
     static var type: ObjectType { .messagePort }
-    static var kind: Kind {
-        Kind(
-            name: "RLMessagePort", destroy: { MessagePort.destroy($0.cast(to: MessagePort.self)) },
-            describe: .init { $0.cast(to: MessagePort.self).describe(&$1) },
-            forkPrepare: { MessagePortTable.prepareFork() }, forkParent: { MessagePortTable.forkedParent() },
-            forkChildEnd: { MessagePortTable.forkedChild() },
-            usesContextInChild: { $0.cast(to: MessagePort.self).pointee.local.contextUsers > 0 })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLMessagePort"
+        kind.pointee.destroy = { MessagePort.destroy($0.cast(to: MessagePort.self)) }
+        kind.pointee.describe = .init { $0.cast(to: MessagePort.self).describe(&$1) }
+        kind.pointee.forkPrepare = { MessagePortTable.prepareFork() }
+        kind.pointee.forkParent = { MessagePortTable.forkedParent() }
+        kind.pointee.forkChildEnd = { MessagePortTable.forkedChild() }
+        kind.pointee.usesContextInChild = { $0.cast(to: MessagePort.self).pointee.local.contextUsers > 0 }
     }
 
     /// The last reference is gone: the port is invalidated, which needs an object that can be handed to the client's function,

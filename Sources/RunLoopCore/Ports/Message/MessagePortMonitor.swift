@@ -216,6 +216,8 @@ struct MessagePortMonitor {
                 if hasCall { continue }
                 var pause = timespec(nanoseconds: Clock.retryDelay)
                 rl_sys_nanosleep(&pause)
+            } else if set.isTaken {
+                token = EpollSet.lostToken
             } else if case .ready(let ready, _) = set.wait(until: hasCall ? nil : Clock.never) {
                 token = ready
             }

@@ -118,12 +118,13 @@ enum SocketState {
 
 extension Socket: Object {
     static var type: ObjectType { .socket }
-    static var kind: Kind {
-        Kind(
-            name: "RLSocket", destroy: { Socket.destroy($0.cast(to: Socket.self)) },
-            describe: .init { $0.cast(to: Socket.self).describe(&$1) },
-            forkChild: { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } },
-            usesContextInChild: { $0.cast(to: Socket.self).forgetVanishedUses() > 0 })
+    @inline(always)
+    static func fill(_ kind: UnsafeMutablePointer<Kind>) {
+        kind.pointee.name = "RLSocket"
+        kind.pointee.destroy = { Socket.destroy($0.cast(to: Socket.self)) }
+        kind.pointee.describe = .init { $0.cast(to: Socket.self).describe(&$1) }
+        kind.pointee.forkChild = { SocketTable.forEach { $0.renewInChild(RunLoop.ofThread) } }
+        kind.pointee.usesContextInChild = { $0.cast(to: Socket.self).forgetVanishedUses() > 0 }
     }
 
     /// The last reference is gone, so it is invalid already: the table and the source have none.
