@@ -181,12 +181,18 @@ static uint64_t *known_set(int number) { return &known_sets[(unsigned)number % K
 static uint64_t entry_of_set(int number, uint32_t serial) { return (uint64_t)(unsigned)number << 32 | serial; }
 
 int rl_number_of_set(int number, uint32_t serial) {
-    const uint64_t other = __atomic_load_n(known_set(number), __ATOMIC_RELAXED) ^ entry_of_set(number, serial);
-    return other >> 32 != 0 || other == 0 ? number : -1;
+    const uint64_t known = __atomic_load_n(known_set(number), __ATOMIC_RELAXED);
+    return known == 0 || known >> 32 != (unsigned)number || (uint32_t)known == serial ? number : -1;
+}
+
+void rl_forget_sets(void) {
+    for (int i = 0; i < KNOWN_SETS; i++)
+        if (known_sets[i]) known_sets[i] = 0;
 }
 
 bool rl_set_begins(int number, uint32_t serial) {
-    return __atomic_exchange_n(known_set(number), entry_of_set(number, serial), __ATOMIC_SEQ_CST) >> 32 == (unsigned)number;
+    const uint64_t former = __atomic_exchange_n(known_set(number), entry_of_set(number, serial), __ATOMIC_SEQ_CST);
+    return former != 0 && former >> 32 == (unsigned)number;
 }
 
 void rl_set_ends(int number, uint32_t serial) {

@@ -312,6 +312,9 @@ int rl_number_of_set(int number, uint32_t serial) __attribute__((visibility("hid
 bool rl_set_begins(int number, uint32_t serial) __attribute__((visibility("hidden")));
 void rl_set_ends(int number, uint32_t serial) __attribute__((visibility("hidden")));
 
+/* In the child of fork: the parent's other threads may have made sets since the kernel copied its descriptors. What is not known is not taken. */
+void rl_forget_sets(void) __attribute__((visibility("hidden")));
+
 /* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {
     struct epoll_event event;

@@ -284,6 +284,7 @@ struct PortSet {
     @inline(never)
     mutating func loseSet() {
         Losses.note()
+        if epoll.isTaken { epoll.giveBackNumber() }
         epoll.forget()
         closeKernelSet()
         _ = retry()

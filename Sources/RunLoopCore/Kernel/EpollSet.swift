@@ -35,6 +35,12 @@ struct EpollSet {
     /// Another set of the library's has its number, as the program has closed it.
     var isTaken: Bool { isOpen && number < 0 }
 
+    /// The number may have gone to another since the look.
+    private var numberToSleepIn: Int32 { process.pointee.hasLosses.load(ordering: .relaxed) ? number : descriptor }
+
+    /// Who has waited in the other may have taken what was to wake that one's loop.
+    func giveBackNumber() { EpollSet.rouse(descriptor) }
+
     /// The token of the eventfd that wakes.
     static var wakeToken: UInt64 { .max }
 
@@ -155,8 +161,9 @@ struct EpollSet {
 
     /// Watches a descriptor, level triggered.
     func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
-        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
+        let number = number
+        if rl_epoll_ctl(number, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
+        if rl_errno() == EEXIST, rl_epoll_ctl(number, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
         case EPERM: return .alwaysReady
@@ -166,7 +173,8 @@ struct EpollSet {
 
     /// Changes the requested events. False if the number no longer names the registered file.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
+        let number = process.pointee.hasLosses.load(ordering: .relaxed) ? number : descriptor
+        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
         // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
@@ -206,9 +214,9 @@ struct EpollSet {
         var count: Int32
         if let until, until != Clock.never {
             var timeout = timespec(nanoseconds: until - Clock.now())
-            count = rl_epoll_wait(descriptor, &timeout, &token, &events)
+            count = rl_epoll_wait(numberToSleepIn, &timeout, &token, &events)
         } else {
-            count = rl_epoll_plain_wait(descriptor, until != nil, &token, &events)
+            count = until == nil ? rl_epoll_plain_wait(descriptor, false, &token, &events) : rl_epoll_plain_wait(numberToSleepIn, true, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }

@@ -222,7 +222,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         guard let mode = isOutside ? pointee.waitMode : pointee.frame?.pointee.mode else { return next }
         meet(isOutside ? pointee.waitEnd : pointee.frame!.pointee.deadline)
         lock()
-        meet(pointee.waits.firstEnd(in: mode, before: Clock.never, after: time))
+        meet(pointee.waits.firstEnd(in: mode, before: Clock.never, notBefore: time + 1))
         // Those of a batch are due.
         meet(mode.pointee.timers.exactWake(after: time))
         mode.pointee.timers.forEachAway {

@@ -80,7 +80,7 @@ private final class AwaitedRequest: @unchecked Sendable {
         let numbers: [CInt]
 
         init?(_ originals: [CInt]) {
-            numbers = originals.map { fcntl($0, F_DUPFD_CLOEXEC, 3) }
+            numbers = originals.map(SocketCalls.duplicate)
             if numbers.contains(where: { $0 < 0 }) { return nil }
         }
 

@@ -86,7 +86,7 @@ enum PeerDescriptors {
     /// has an address, that too.
     static func closeSocket(_ descriptor: CInt) {
         if isAtEnd(descriptor) || isIdleReceiver(descriptor) { return SocketCalls.end(descriptor) }
-        let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+        let duplicate = SocketCalls.duplicate(descriptor)
         if duplicate >= 0 { SocketCalls.end(descriptor) }
         DescriptorCloser.add(sockets: [duplicate >= 0 ? duplicate : descriptor], files: [])
     }

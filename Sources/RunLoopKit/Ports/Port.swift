@@ -39,17 +39,14 @@ open class Port: @unchecked Sendable {
     /// The Mach-like channel, made if there is none yet.
     final var machChannel: MachChannel {
         if let known = machChannelIfMade { return known }
+        // Others may find it, and send to it, as soon as it is there. If another one is there already, this one has served nobody.
         let made = MachChannel()
-        let known: MachChannel? = channel.withLock { channel in
-            if let channel { return channel }
-            channel = made
-            return nil
+        made.serve(self)
+        return channel.withLock { channel in
+            let known = channel ?? made
+            channel = known
+            return known
         }
-        guard let known else {
-            made.serve(self)
-            return made
-        }
-        return known
     }
 
     /// The Mach-like channel, if anybody has used it.

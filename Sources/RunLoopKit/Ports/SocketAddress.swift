@@ -189,6 +189,12 @@ enum SocketCalls {
         return (count, error)
     }
 
+    /// With a number that a program which closes one twice does not hit (S-FD-18), where the limit allows it; -1 if there is none.
+    static func duplicate(_ descriptor: CInt) -> CInt {
+        let high = fcntl(descriptor, F_DUPFD_CLOEXEC, 64)
+        return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+    }
+
     /// The close of the descriptor, if it is a socket, does not wait until its peer has read.
     static func switchLingerOff(_ descriptor: CInt) {
         var option = linger()

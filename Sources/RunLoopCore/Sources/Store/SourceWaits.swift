@@ -77,14 +77,14 @@ struct SourceWaits {
         }
     }
 
-    /// The first end of a source of the mode after `time`, `end` if there is none before that. It looks at those that end before, and at their children
+    /// The first end of a source of the mode that is not before `time`, `end` if there is none before that. It looks at those that end before, and at their children
     /// in the heap.
-    func firstEnd(in mode: ModePointer, before end: Int64, after time: Int64 = .min, from index: Int = 0) -> Int64 {
+    func firstEnd(in mode: ModePointer, before end: Int64, notBefore time: Int64 = .min, from index: Int = 0) -> Int64 {
         guard index < count, heap![index].pointee.end < end else { return end }
         let own = heap![index].pointee.end
-        if own > time && heap![index].pointee.link.pointee.modes.contains(mode) { return own }
-        let left = firstEnd(in: mode, before: end, after: time, from: 2 * index + 1)
-        return firstEnd(in: mode, before: left, after: time, from: 2 * index + 2)
+        if own >= time && heap![index].pointee.link.pointee.modes.contains(mode) { return own }
+        let left = firstEnd(in: mode, before: end, notBefore: time, from: 2 * index + 1)
+        return firstEnd(in: mode, before: left, notBefore: time, from: 2 * index + 2)
     }
 
     private func put(_ wait: SourceWaitPointer, at index: Int) {
