@@ -646,6 +646,46 @@ RL_TEST(a_lost_set_whose_number_another_loop_gets, "S-FD-18 S-WAKE-1",
     ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 0);
 }
 
+/* A loop whose set's number another loop's has got, in the callback in which that happens. */
+static int shared_ends[2];
+static LoopThread with_number;
+static Descriptor same = {.name = "same"};
+static void watch_until_reported(LoopThread *self) {
+    add_descriptor(self->data, shared_ends[0], read_type);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+}
+static void lose_number_and_watch_the_same(void *loop) {
+    static Descriptor other = {.name = "other"};
+    int fds[8];
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    const int number = fds[0];
+    close(number);
+    loop_thread_start(&with_number, watch_until_reported, &other);
+    wait_until_waiting(with_number.loop);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
+    ck_assert_int_eq(fds[0], number);
+    add_descriptor(&same, shared_ends[0], kRLFileDescriptorWriteCallBack);
+    RLStop(loop);
+}
+
+RL_TEST(what_is_watched_without_a_number, "S-FD-18 S-FD-8",
+        "What a loop watches before it notices that its set's number is another loop's changes nothing for that one") {
+    static Descriptor own = {.name = "own"};
+    int ends[2];
+    make_pipe(ends);
+    make_pipe(shared_ends);
+    add_descriptor(&own, ends[0], read_type);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    log_capture();
+    RLPerformFunction(RLGetCurrent(), kRLDefaultMode, lose_number_and_watch_the_same, RLGetCurrent(), NULL);
+    expect_run(kRLDefaultMode, 1e6, false, Stopped);
+    write_byte(shared_ends[1]);
+    thread_join(with_number.thread);
+    write_byte(ends[1]);
+    expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+    expect_trace("other:r own:r");
+}
+
 static int lost_set;
 static void lose_set_of_thread(void *descriptor) {
     int ends[2], fds[8];
