@@ -274,12 +274,12 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         process.pointee.hasLosses.load(ordering: .relaxed) || look.has([.isRefused, .hasUntold])
     }
 
-    /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, so that a look from before counts no
-    /// more.
+    /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, or the mode has another set, so that a
+    /// look from before counts no more.
     @inline(never)
     func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
-        loseTakenSet()
+        let hasNewSet = loseTakenSet()
         let isLost = Losses.take()
         // The time stands in the client's code. Another look follows, with which the loop rests again.
         if manualClock != nil && (isLost || look.has(.hasUntold)) { endRest() }
@@ -296,15 +296,18 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         let isRefused = look.has(.isRefused) && Log.once(.noDescriptor, "RunLoop", ": no descriptor for a port source; trying again")
         if look.has(.hasUntold) { tellHeld() }
         pointee.isClockStale = true
-        return isLost || isRefused || look.has(.hasUntold)
+        return hasNewSet || isLost || isRefused || look.has(.hasUntold)
     }
 
+    /// True if the look has a set that was another's by now: another look follows, whoever has taken note of the loss meanwhile.
     @inline(never)
-    private func loseTakenSet() {
-        guard let mode = pointee.frame?.pointee.mode else { return }
+    private func loseTakenSet() -> Bool {
+        guard let mode = pointee.frame?.pointee.mode else { return false }
         lock()
-        if mode.pointee.ports.epoll.isTaken { mode.pointee.ports.loseSet() }
-        unlock()
+        defer { unlock() }
+        guard mode.pointee.ports.epoll.isTaken else { return false }
+        mode.pointee.ports.loseSet()
+        return true
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.
