@@ -361,7 +361,7 @@ static bool is_same_action(const struct sigaction *one, const struct sigaction *
 /* The caller holds the lock: no layer gets another record meanwhile, but for the default one. */
 static bool is_used(const struct program_action *record, int signal) {
     for (int layer = 0; layer < SIGNAL_LAYERS; layer++)
-        if (actions_below[layer][signal] == record || once_below[layer][signal] == record ||
+        if (__atomic_load_n(&actions_below[layer][signal], __ATOMIC_RELAXED) == record || once_below[layer][signal] == record ||
             __atomic_load_n(&passed_on[layer][signal], __ATOMIC_RELAXED) == record)
             return true;
     return false;
@@ -399,7 +399,7 @@ static int layer_over(const struct sigaction *action, int signal) {
     enum { FEW = 4 };
     int unused = SIGNAL_LAYERS, free = SIGNAL_LAYERS, similar = SIGNAL_LAYERS, left = 0;
     for (int layer = SIGNAL_LAYERS; layer-- > 0;) {
-        const struct program_action *const once = once_below[layer][signal], *const below = once ? once : actions_below[layer][signal];
+        const struct program_action *const once = once_below[layer][signal], *const below = once ? once : __atomic_load_n(&actions_below[layer][signal], __ATOMIC_RELAXED);
         const bool is_kept = kept_layers[signal] & 1 << layer;
         if (below && is_same_action(action, &below->action)) return layer;
         if (below && is_same_handler(action, &below->action)) {
@@ -464,7 +464,7 @@ static inline __attribute__((always_inline)) int take_signal(int signal, rl_sign
             __atomic_store_n(&actions_below[layer][signal], below, __ATOMIC_RELEASE);
         }
         last_layer[signal] = layer;
-        const struct sigaction *below = &actions_below[layer][signal]->action;
+        const struct sigaction *below = &__atomic_load_n(&actions_below[layer][signal], __ATOMIC_RELAXED)->action;
         make_layer(layer, below, signal, &ours);
         if (sigaction(signal, &ours, &replaced) != 0) return refuse(signal, errno);
 #if defined(__x86_64__)
