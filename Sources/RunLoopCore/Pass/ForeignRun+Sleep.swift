@@ -134,8 +134,9 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         if !hasTimer { renewTimer() }
         if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
         // Without a timer only the host's own wait ends in time; the next prepare tries again. One that has expired stays readable unless it is read.
+        // EINVAL: the set was lost too, and the number names another file.
         var expirations: UInt64 = 0
-        rl_sys_read(pointee.timer, &expirations, 8)
+        if rl_errno() != EINVAL { rl_sys_read(pointee.timer, &expirations, 8) }
         pointee.armedFor = Swift.min(until, Clock.now() + Clock.retryDelay)
     }
 
