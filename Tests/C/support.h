@@ -257,5 +257,7 @@ void become_program(const char *argument);
 
 /* True, with a line that says why, under an emulator, which does not do what a case asks of the kernel: the case is left out. */
 bool is_left_out_by_emulator(const char *why);
+/* The same for what the thread sanitizer does not survive, or does itself in place of the kernel. */
+bool is_left_out_by_thread_sanitizer(const char *why);
 
 #endif

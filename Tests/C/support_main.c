@@ -126,6 +126,16 @@ bool is_left_out_by_emulator(const char *why) {
     return true;
 }
 
+bool is_left_out_by_thread_sanitizer(const char *why) {
+#if defined(WITH_THREAD_SANITIZER)
+    printf("left out: %s\n", why);
+    return true;
+#else
+    (void)why;
+    return false;
+#endif
+}
+
 /*
  * Runs each case in a program of its own, started anew: a process that never forked and is nobody's fork, which the library tells
  * apart from others by a number that is 0 there.

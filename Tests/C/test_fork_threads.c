@@ -459,11 +459,11 @@ RL_TEST(fork_while_a_thread_invalidates_a_port, "S-FORK-1 S-PORT-8",
     RLRelease(port);
 }
 
-static pthread_t ending;
+static _Thread_local bool is_the_ending_one;
 static bool is_ending;
 static bool stop_at_close(long number, const long argument[6], long *result) {
     (void)argument, (void)result;
-    if (number != SYS_close || !pthread_equal(pthread_self(), ending) || !__atomic_exchange_n(&is_ending, false, __ATOMIC_SEQ_CST)) return false;
+    if (number != SYS_close || !is_the_ending_one || !__atomic_exchange_n(&is_ending, false, __ATOMIC_SEQ_CST)) return false;
     gate_open(&cancelling);
     gate_wait(&go_on);
     return false;
@@ -478,7 +478,7 @@ static void wait_in_two_modes(LoopThread *self) {
         expect_run(modes[i], 0, false, TimedOut);
     }
     (void)self;
-    ending = pthread_self();
+    is_the_ending_one = true;
     __atomic_store_n(&is_ending, true, __ATOMIC_SEQ_CST);
 }
 static void count_sets(void *unused) {
@@ -730,7 +730,7 @@ static bool stop_when_invalid(long number, const long argument[6], long *result)
     if (getpid() != parent) {
         if ((number == SYS_close || number == SYS_getsockopt) && argument[0] == closed_number && __atomic_exchange_n(&may_invalidate, 0, __ATOMIC_SEQ_CST))
             end_after_parent();
-    } else if (pthread_equal(pthread_self(), ending) && !RLSocketIsValid(invalidated) && __atomic_exchange_n(&is_ending, false, __ATOMIC_SEQ_CST)) {
+    } else if (is_the_ending_one && !RLSocketIsValid(invalidated) && __atomic_exchange_n(&is_ending, false, __ATOMIC_SEQ_CST)) {
         gate_open(&cancelling);
         gate_wait(&go_on);
     }
@@ -745,7 +745,7 @@ static void wait_for_socket(LoopThread *self) {
     expect_run(kRLDefaultMode, 1e6, false, Finished);
 }
 static void invalidate_as_ending(void *unused) {
-    ending = pthread_self();
+    is_the_ending_one = true;
     invalidate_in_thread(unused);
 }
 

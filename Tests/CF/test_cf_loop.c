@@ -655,6 +655,24 @@ RL_TEST(cancels_may_end_a_thread_again_and_again, "S-LOOP-7 S-LOOP-19", "Each ca
     }
 }
 
+RL_TEST(contexts_that_are_ignored_leave_nothing, "S-SOCK-2 S-CF-16", "Creating again for a live descriptor, with a context that is ignored, takes no memory") {
+    CFSocketContext given = {0, NULL, NULL, NULL, described};
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    for (int hasInfo = 0; hasInfo < 2; hasInfo++) {
+        CFSocketContext first = {0, hasInfo ? ends : NULL, NULL, NULL, NULL};
+        CFSocketRef socket = CFSocketCreateWithNative(NULL, ends[hasInfo], 0, NULL, hasInfo ? &first : NULL);
+        size_t before = mallinfo2().uordblks;
+        for (int index = 0; index < 1000; index++) {
+            ck_assert_ptr_eq(CFSocketCreateWithNative(NULL, ends[hasInfo], 0, NULL, &given), socket);
+            CFRelease(socket);
+        }
+        ck_assert_uint_lt(mallinfo2().uordblks, before + 32 * 1000);
+        CFSocketInvalidate(socket);
+        CFRelease(socket);
+    }
+}
+
 static CFStringRef wideMode;
 static void endInTimer(CFRunLoopTimerRef timer, void *info) { (void)timer, (void)info, pthread_exit(NULL); }
 static void *endInRun(void *unused) {

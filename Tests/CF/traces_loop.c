@@ -286,4 +286,15 @@ SCENARIO(handlers_are_called, "S-CF-17") {
     number("result", CFRunLoopRunInMode(MODE, 10, false));
     CFRelease(timer), CFRelease(observer);
 }
+
+SCENARIO(handlers_may_be_null, "S-TMR-49 S-OBS-20") {
+    CFRunLoopTimerRef timer = CFRunLoopTimerCreateWithHandler(NULL, 1e12, 0, 0, 0, NULL);
+    CFRunLoopObserverRef observer = CFRunLoopObserverCreateWithHandler(NULL, kCFRunLoopAllActivities, true, 7, NULL);
+    yes("timer", CFRunLoopTimerIsValid(timer));
+    yes("observer", CFRunLoopObserverIsValid(observer));
+    CFRunLoopAddTimer(CFRunLoopGetCurrent(), timer, MODE);
+    number("result", CFRunLoopRunInMode(MODE, 0, false));
+    number("order", CFRunLoopObserverGetOrder(observer));
+    CFRelease(timer), CFRelease(observer);
+}
 #endif

@@ -54,7 +54,7 @@ private func perform(
 public func RLCFRunLoopTimerCreateWithHandler(
     _ allocator: OpaquePointer?, _ fireDate: Double, _ interval: Double, _ flags: UInt, _ order: Int, _ block: UnsafeMutableRawPointer?
 ) -> OpaquePointer? {
-    guard let block else { trap("CFRunLoopTimerCreateWithHandler", "the block is NULL") }
+    guard let block else { return RLTimerCreate(fireDate, interval, flags, order, nil, nil) }
     var context = RLTimerContext(version: 0, info: block, retain: retainBlock, release: releaseBlock, copyDescription: nil)
     return RLTimerCreate(fireDate, interval, flags, order, { rlcf_block_call_timer($1, UnsafeMutableRawPointer($0)) }, &context)
 }
@@ -63,7 +63,7 @@ public func RLCFRunLoopTimerCreateWithHandler(
 public func RLCFRunLoopObserverCreateWithHandler(
     _ allocator: OpaquePointer?, _ activities: UInt, _ repeats: UInt8, _ order: Int, _ block: UnsafeMutableRawPointer?
 ) -> OpaquePointer? {
-    guard let block else { trap("CFRunLoopObserverCreateWithHandler", "the block is NULL") }
+    guard let block else { return RLObserverCreate(activities, repeats != 0, order, nil, nil) }
     var context = RLObserverContext(version: 0, info: block, retain: retainBlock, release: releaseBlock, copyDescription: nil)
     return RLObserverCreate(
         activities, repeats != 0, order, { rlcf_block_call_observer($2, UnsafeMutableRawPointer($0), UInt($1.rawValue)) }, &context)

@@ -32,7 +32,9 @@ private func make(
     let socket = create(callBox, &own)
     var kept = RLSocketContext()
     RLSocketGetContext(socket, &kept)
-    box.settle(socket, current: kept.info)
+    // One that is valid without an info is another's. Where that has become invalid meanwhile, the box may be lost.
+    let isOthers = socket != nil && kept.info == nil && RLSocketIsValid(socket)
+    box.settle(isOthers ? nil : socket, current: kept.info)
     return socket
 }
 

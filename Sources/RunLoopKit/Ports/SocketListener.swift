@@ -42,10 +42,18 @@ final class SocketListener: @unchecked Sendable {
         }
     }
 
-    /// Sources that a loop leaves alone for a while, because nothing could be done for them; the timer ends that.
+    /// Sources that a loop leaves alone for a while, because nothing could be done for them; the timer ends that, for some of them at a time.
     struct Pause {
         let timer: Timer
+        /// In the order in which they are looked at again.
         var sources: [RunLoop.Source] = []
+
+        /// So many connections without room cost a loop little, however many more there are.
+        mutating func takeNext() -> [RunLoop.Source] {
+            let next = sources.prefix(64)
+            sources.removeFirst(next.count)
+            return Array(next)
+        }
     }
 
     /// What the listener keeps of messages that are not whole (S-NSP-21).
@@ -226,10 +234,14 @@ final class SocketListener: @unchecked Sendable {
         let loop = RunLoop.current
         // Only the loop's thread makes pauses and ends them.
         let known = state.withLock { $0.pauses[loop]?.timer }
-        let timer = known ?? Timer(timeInterval: .milliseconds(100), repeats: false) { [weak self] _ in self?.goOn() }
+        let timer = known ?? Timer(timeInterval: .milliseconds(100), repeats: true) { [weak self] _ in self?.goOn() }
         let isOpen = state.withLock { state in
-            if state.handle != nil { state.pauses[loop, default: Pause(timer: timer)].sources.append(source) }
-            return state.handle != nil
+            guard state.handle != nil else { return false }
+            var pause = state.pauses.removeValue(forKey: loop) ?? Pause(timer: timer)
+            // New connections do not wait for those that are there.
+            pause.sources.insert(source, at: source === state.source ? 0 : pause.sources.count)
+            state.pauses[loop] = pause
+            return true
         }
         guard isOpen else { return timer.invalidate() }
         place(in: loop) { loop, mode in
@@ -241,14 +253,21 @@ final class SocketListener: @unchecked Sendable {
         }
     }
 
-    /// The calling thread's loop looks at the sources again.
+    /// The calling thread's loop looks at some of the sources again.
     private func goOn() {
         let loop = RunLoop.current
-        let pause = state.withLock { $0.pauses.removeValue(forKey: loop) }
-        for source in pause?.sources ?? [] {
+        let (sources, ended) = state.withLock { state -> ([RunLoop.Source], Timer?) in
+            guard var pause = state.pauses.removeValue(forKey: loop) else { return ([], nil) }
+            let sources = pause.takeNext()
+            if pause.sources.isEmpty { return (sources, pause.timer) }
+            state.pauses[loop] = pause
+            return (sources, nil)
+        }
+        for source in sources {
             place(in: loop, add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) })
         }
-        withExtendedLifetime(pause) {}
+        // Last, so that no mode is empty in between.
+        ended?.invalidate()
     }
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
