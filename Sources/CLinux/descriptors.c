@@ -146,8 +146,24 @@ int rl_replace_in_child(int number, int descriptor) {
     return result;
 }
 
-/* No other timer has this interval, which is never used: its first date is in the year 2242. */
-static const struct timespec clock_watch_mark = {1 << 28, 20010101};
+/* Timers of the library's are recognised by an interval that no other has, and that is never used: the first date of one that watches the clocks is
+ * in the year 2242, and others are set anew when they have expired. */
+enum { CLOCK_WATCH_INTERVAL = 1 << 28, MARK_INTERVAL = 1 << 27 };
+static const struct timespec clock_watch_mark = {CLOCK_WATCH_INTERVAL, 20010101};
+
+static bool has_interval(int descriptor, struct timespec interval) {
+    struct itimerspec setting;
+    return timerfd_gettime(descriptor, &setting) == 0 && setting.it_interval.tv_sec == interval.tv_sec && setting.it_interval.tv_nsec == interval.tv_nsec;
+}
+
+static struct timespec interval_of_mark(uint32_t mark) { return (struct timespec){MARK_INTERVAL, mark % 1000000000}; }
+
+int rl_arm_marked_timer(int descriptor, uint32_t mark, const struct timespec *until) {
+    const struct itimerspec setting = {interval_of_mark(mark), *until};
+    return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &setting, NULL);
+}
+
+bool rl_is_marked_timer(int descriptor, uint32_t mark) { return has_interval(descriptor, interval_of_mark(mark)); }
 
 int rl_watch_clocks(void) {
     int made = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -158,11 +174,7 @@ int rl_watch_clocks(void) {
     return -1;
 }
 
-bool rl_is_clock_watch(int descriptor) {
-    struct itimerspec setting;
-    return timerfd_gettime(descriptor, &setting) == 0 && setting.it_interval.tv_sec == clock_watch_mark.tv_sec &&
-           setting.it_interval.tv_nsec == clock_watch_mark.tv_nsec;
-}
+bool rl_is_clock_watch(int descriptor) { return has_interval(descriptor, clock_watch_mark); }
 
 bool rl_await_clock_change(int descriptor) {
     uint64_t count;
@@ -173,29 +185,29 @@ bool rl_await_clock_change(int descriptor) {
     return true;
 }
 
-/* By number: that and the serial of the set that got it last. Written sequentially consistent, before sleepers are told; read relaxed. */
-enum { KNOWN_SETS = 1024 };
-static uint64_t known_sets[KNOWN_SETS];
+/* A bit for each number that a set has and has not given up. Sequentially consistent. */
+enum { KNOWN_NUMBERS = 1 << 16, BITS = 8 * sizeof(unsigned long) };
+static unsigned long numbers_of_sets[KNOWN_NUMBERS / BITS];
 
-static uint64_t *known_set(int number) { return &known_sets[(unsigned)number % KNOWN_SETS]; }
-static uint64_t entry_of_set(int number, uint32_t serial) { return (uint64_t)(unsigned)number << 32 | serial; }
+static unsigned long *word_of(int number) { return (unsigned)number < KNOWN_NUMBERS ? &numbers_of_sets[(unsigned)number / BITS] : NULL; }
+static unsigned long bit_of(int number) { return 1ul << (unsigned)number % BITS; }
 
-int rl_number_of_set(int number, uint32_t serial) {
-    const uint64_t known = __atomic_load_n(known_set(number), __ATOMIC_RELAXED);
-    return known == 0 || known >> 32 != (unsigned)number || (uint32_t)known == serial ? number : -1;
+bool rl_is_number_of_set(int number) {
+    const unsigned long *word = word_of(number);
+    return word && __atomic_load_n(word, __ATOMIC_SEQ_CST) & bit_of(number);
+}
+
+bool rl_set_begins(int number) {
+    unsigned long *word = word_of(number);
+    return !word || !(__atomic_fetch_or(word, bit_of(number), __ATOMIC_SEQ_CST) & bit_of(number));
+}
+
+void rl_set_ends(int number) {
+    unsigned long *word = word_of(number);
+    if (word) __atomic_fetch_and(word, ~bit_of(number), __ATOMIC_SEQ_CST);
 }
 
 void rl_forget_sets(void) {
-    for (int i = 0; i < KNOWN_SETS; i++)
-        if (known_sets[i]) known_sets[i] = 0;
-}
-
-bool rl_set_begins(int number, uint32_t serial) {
-    const uint64_t former = __atomic_exchange_n(known_set(number), entry_of_set(number, serial), __ATOMIC_SEQ_CST);
-    return former != 0 && former >> 32 == (unsigned)number;
-}
-
-void rl_set_ends(int number, uint32_t serial) {
-    uint64_t entry = entry_of_set(number, serial);
-    __atomic_compare_exchange_n(known_set(number), &entry, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+    for (int i = 0; i < KNOWN_NUMBERS / BITS; i++)
+        if (numbers_of_sets[i]) numbers_of_sets[i] = 0;
 }

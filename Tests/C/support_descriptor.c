@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "support_descriptor.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static void *count_retain(void *info) {
     Descriptor *descriptor = info;
@@ -43,4 +46,39 @@ void add_descriptor(Descriptor *descriptor, int fd, RLOptionFlags types) {
 
 void make_pair(int ends[2]) {
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+}
+
+static int passes;
+static void count_pass(RLObserverRef o, RLActivity activity, void *info) {
+    (void)o;
+    (void)activity;
+    (void)info;
+    passes++;
+}
+void expect_quiet_run(double seconds) {
+    RLObserverRef observer = RLObserverCreate(kRLBeforeWaiting, true, 0, count_pass, NULL);
+    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
+    passes = 0;
+    expect_run(kRLDefaultMode, seconds, true, TimedOut);
+    ck_assert_int_eq(passes, 1);
+    expect_trace("");
+    RLObserverInvalidate(observer);
+    RLRelease(observer);
+}
+
+static bool is_library_descriptor(int fd, const char *kind) {
+    char path[64], target[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length < 0) return false;
+    target[length] = 0;
+    return strcmp(target, kind) == 0;
+}
+
+int library_descriptors(const char *kind, int fds[8]) {
+    int count = 0;
+    for (int fd = 64; fd < 1024; fd++) {
+        if (is_library_descriptor(fd, kind) && count < 8) fds[count++] = fd;
+    }
+    return count;
 }

@@ -25,5 +25,9 @@ void descriptor_make(Descriptor *descriptor, int fd, bool close_on_invalidate);
 void add_descriptor(Descriptor *descriptor, int fd, RLOptionFlags types);
 /* A connected pair of stream sockets. */
 void make_pair(int ends[2]);
+/* A run of the default mode of so many seconds, with one wait and no callback. */
+void expect_quiet_run(double seconds);
+/* The numbers from 64 up that name files of a kind, as /proc has it: "anon_inode:[eventpoll]". Returns how many there are, 8 at most. */
+int library_descriptors(const char *kind, int fds[8]);
 
 #endif

@@ -64,8 +64,9 @@ RL_EXPORT RLForeignRunRef RL_NULLABLE RLForeignRunCreate(RLMode RL_NULLABLE mode
  * Returns the descriptor that is readable when RLForeignRunDispatch has something to do.
  *
  * Returns: the same number until the run is invalidated; -1 for NULL or an invalid run. Only where
- *     the client closed it, or gave it to another file, the next Prepare or Dispatch makes a
- *     descriptor with another number, writes a line to the log, and leaves that file alone.
+ *     the client closed it, or gave it to another file, the next Dispatch, or Prepare that begins
+ *     a wait, makes a descriptor with another number, writes a line to the log, and leaves that
+ *     file alone.
  * Threads: any. Ownership: borrowed: wait for it, and neither read nor close it. The host must stop
  * waiting for it before RLForeignRunInvalidate, which closes it.
  * Reentrancy: call-outs too; calls no call-out. CF: none. Since 0.1.

@@ -275,12 +275,6 @@ static inline int rl_replace(int number, int descriptor) {
     return (int)syscall(SYS_dup3, descriptor, number, O_CLOEXEC);
 }
 
-/* Arms a timerfd for an absolute time; disarms it for {0, 0}. Its count is cleared. */
-static inline int rl_timerfd_arm(int descriptor, int flags, const struct timespec *until) {
-    struct itimerspec setting = {{0, 0}, *until};
-    return timerfd_settime(descriptor, TFD_TIMER_ABSTIME | flags, &setting, NULL);
-}
-
 enum { RL_TFD_TIMER_ABSTIME = TFD_TIMER_ABSTIME, RL_TFD_TIMER_CANCEL_ON_SET = TFD_TIMER_CANCEL_ON_SET };
 
 /* Zeroed pages from the kernel; NULL without room. */
@@ -304,13 +298,10 @@ static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_
 
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
-/* The number of a set; -1 if another set of the library's has got it, for which the program has closed it. Of all numbers with the same remainder only
- * the last that a set got is known. */
-int rl_number_of_set(int number, uint32_t serial) __attribute__((visibility("hidden")));
-
-/* A set gets a number. Whether another one had it, and has not given it up. */
-bool rl_set_begins(int number, uint32_t serial) __attribute__((visibility("hidden")));
-void rl_set_ends(int number, uint32_t serial) __attribute__((visibility("hidden")));
+/* A set gets a number. False if it is that of another set, which the program has closed. Numbers from 65,536 up are not known. */
+bool rl_set_begins(int number) __attribute__((visibility("hidden")));
+void rl_set_ends(int number) __attribute__((visibility("hidden")));
+bool rl_is_number_of_set(int number) __attribute__((visibility("hidden")));
 
 /* In the child of fork: the parent's other threads may have made sets since the kernel copied its descriptors. What is not known is not taken. */
 void rl_forget_sets(void) __attribute__((visibility("hidden")));
@@ -391,6 +382,10 @@ bool rl_is_kind(int descriptor, enum rl_kind kind) __attribute__((visibility("hi
 
 /* In the child of fork, while it has one thread: rl_replace, also if the program has lowered the limit of descriptors below the number. */
 int rl_replace_in_child(int number, int descriptor) __attribute__((visibility("hidden")));
+
+/* Sets a timer, or with 0 none, and marks it. Whether a number names a timer with the mark, which two numbers in a thousand million share. */
+int rl_arm_marked_timer(int descriptor, uint32_t mark, const struct timespec *until) __attribute__((visibility("hidden")));
+bool rl_is_marked_timer(int descriptor, uint32_t mark) __attribute__((visibility("hidden")));
 
 /* A timerfd that is ready when the wall clock was set or the machine has resumed; -1: none can be made. */
 int rl_watch_clocks(void) __attribute__((visibility("hidden")));

@@ -36,6 +36,10 @@ struct ForeignRun: ~Copyable, Listed {
     var timer: Int32
     /// The serial of the mode's set that is in `set`; 0: none.
     var watchedSerial: UInt32
+    /// The mark of `timer`.
+    var timerMark: UInt32
+    /// As `RunLoop.seenLosses`, for `set`.
+    var seenLosses: UInt32
     /// The instant for which the timerfd is armed; `Clock.never` if it is not.
     var armedFor: Int64
     /// Guarded by the registry's lock, so that a fork finds the list consistent.

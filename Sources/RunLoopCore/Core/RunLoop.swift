@@ -62,6 +62,8 @@ struct RunLoop: ~Copyable {
     let waiting: Atomic<Bool>
     /// Client code has run since the last reading of the clock. Loop's thread only.
     var isClockStale: Bool
+    /// The process's losses when the loop last looked for its own. Loop's thread only.
+    var seenLosses: UInt32
     /// The clock that the program set for the loop, which holds a reference to it; nil: the system's. Written by the loop's thread under `lock`.
     /// Sequentially consistent with the words of a clock: a thread that changes those then looks which loops have the clock, and a loop that
     /// gets it reads them after that.

@@ -284,7 +284,6 @@ struct PortSet {
     @inline(never)
     mutating func loseSet() {
         Losses.note()
-        if epoll.isTaken { epoll.giveBackNumber() }
         epoll.forget()
         closeKernelSet()
         _ = retry()

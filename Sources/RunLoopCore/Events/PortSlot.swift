@@ -277,8 +277,8 @@ struct PortSlot {
     mutating func register(_ number: Int, _ known: Readiness?, in epoll: EpollSet, _ waiting: inout Int) -> EpollSet.Registration {
         let wanted = known ?? takeWanted()
         var result = epoll.register(Int32(number), events: wanted.events, token: token(number))
-        // The handler of a watch of the library's own descriptor finds out that it is closed (S-FD-18).
-        if result == .refused && isOwned && !rl_is_open(Int32(number)) { result = .alwaysReady }
+        // The handler of a watch of the library's own descriptor finds out that it is closed, or that the set has its number (S-FD-18).
+        if result == .refused && isOwned { result = .alwaysReady }
         switch result {
         case .later: return result
         case .added, .replaced:
@@ -328,7 +328,8 @@ struct PortSlot {
     /// Unless the set is another, which the next wait notices.
     @inline(never)
     private mutating func lose(in epoll: EpollSet) {
-        if epoll.isOurs { lose() }
+        // Nor if the set lacks the wake-up descriptor that it is recognised by.
+        if epoll.isOurs || process.pointee.wakeWasReplaced.load(ordering: .relaxed) { lose() }
     }
 
     /// The number names another file than it did, or none.

@@ -17,8 +17,7 @@ import Synchronization
 ///    process, never read, is in every set. Its count contains a mark, by which the library recognises it if its number
 ///    may have been lost; a set is recognised by that entry. A waker that comes after the set was closed finds no entry; if set and
 ///    eventfd were both gone and both numbers, from 64 up, by then belonged to a set of the client and a member of it, MOD would
-///    change that one entry. Where another set of the library's gets the number of one that the program has closed, a table of numbers tells, and the
-///    sleepers of all sets are roused once.
+///    change that one entry. No set of the library's gets the number of another one that the program has closed: a table of numbers tells.
 /// g. MOD of a number that was closed, or closed and used again, fails with EBADF or ENOENT: so it shows whether the number
 ///    still names the file that was registered.
 /// h. Hang-up and error are reported whatever events are requested. `PortSet` makes such a registration edge triggered.
@@ -28,18 +27,6 @@ struct EpollSet {
     private(set) var serial: UInt32 = 0
 
     var isOpen: Bool { descriptor >= 0 }
-
-    /// What calls get: as if the set was closed where another set of the library's has its number (S-FD-18).
-    private var number: Int32 { rl_number_of_set(descriptor, serial) }
-
-    /// Another set of the library's has its number, as the program has closed it.
-    var isTaken: Bool { isOpen && number < 0 }
-
-    /// The number may have gone to another since the look.
-    private var numberToSleepIn: Int32 { process.pointee.hasLosses.load(ordering: .relaxed) ? number : descriptor }
-
-    /// Who has waited in the other may have taken what was to wake that one's loop.
-    func giveBackNumber() { EpollSet.rouse(descriptor) }
 
     /// The token of the eventfd that wakes.
     static var wakeToken: UInt64 { .max }
@@ -61,25 +48,56 @@ struct EpollSet {
         guard let (number, made) = EpollSet.retainWakeDescriptor() else { return false }
         var wake = number
         if made != wake, EpollSet.lookForMark(wake) == 0, let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
-        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard epoll >= 0, rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, EpollSet.wakeEvents, EpollSet.wakeToken) == 0 else {
-            if epoll >= 0 { rl_sys_close(epoll) }
+        let epoll = EpollSet.makeNumber()
+        guard epoll >= 0, EpollSet.putWake(wake, in: epoll) else {
+            EpollSet.closeNumber(epoll)
             EpollSet.releaseWakeDescriptor(known: made)
             return false
         }
-        descriptor = highNumber(epoll)
+        descriptor = epoll
         serial = process.pointee.epollSerial.wrappingAdd(1, ordering: .relaxed).newValue
-        if rl_set_begins(descriptor, serial) { EpollSet.tellLoss() }
         forgetRousing()
         return true
     }
 
-    /// Who waits in a set whose number another has got is told by no wake-up: those come to the other.
+    private static func putWake(_ wake: Int32, in epoll: Int32) -> Bool { rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 }
+
+    /// A new set without the eventfd; -1 with errno if none is available. It has the number of no set of the library's that the program has closed: who
+    /// sleeps in that, changes it, or is a host that waits for it, has to find its number closed. Each turn keeps a number from the next one.
     @inline(never)
-    private static func tellLoss() {
-        process.pointee.losesSets.store(true, ordering: .sequentiallyConsistent)
+    static func makeNumber() -> Int32 {
+        let number = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        if number < 0 || rl_set_begins(number) { return number }
+        // Whoever begins to sleep in it at this moment is roused as well.
+        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
+        _ = putWake(wake, in: number)
+        let other = makeNumber()
+        let error = rl_errno()
+        rl_sys_close(number)
         Losses.note()
-        _ = rl_raise_marked(process.pointee.wakeDescriptor.load(ordering: .acquiring), process.pointee.wakeMark)
+        _ = rl_raise_marked(wake, process.pointee.wakeMark)
+        rl_set_errno(error)
+        return other
+    }
+
+    /// Another number of a set, which is the caller's to close, and not that of a set that was closed either; -1 if none is available.
+    @inline(never)
+    static func duplicate(_ set: Int32) -> Int32 {
+        var number = rl_dup_above(set, 64)
+        while number >= 0 && rl_is_number_of_set(number) {
+            let other = rl_dup_above(set, number + 1)
+            rl_sys_close(number)
+            number = other
+        }
+        return number
+    }
+
+    /// Closes a set that `makeNumber` has made; nothing if there is none.
+    @inline(never)
+    static func closeNumber(_ number: Int32) {
+        if number < 0 { return }
+        rl_set_ends(number)
+        rl_sys_close(number)
     }
 
     /// Closes the descriptor, if it still names the set. With `isNew` it is not checked, because the set was just made.
@@ -88,8 +106,8 @@ struct EpollSet {
         guard isOpen else { return }
         // In this order: the child of a fork by another thread closes the number that it finds here, and by then the number may be another
         // file's.
-        let closing = number
-        rl_set_ends(closing, serial)
+        let closing = descriptor
+        rl_set_ends(closing)
         descriptor = -1
         rl_compiler_barrier()
         // A set that is the library's has the eventfd, which so needs no /proc to be recognised.
@@ -99,7 +117,17 @@ struct EpollSet {
         EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
 
-    var isOurs: Bool { EpollSet.isOurs(set: number, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
+    /// Whether the number names something else by now. `seen`: the losses at the last such look.
+    @inline(never)
+    func isLost(_ seen: inout UInt32) -> Bool {
+        let losses = process.pointee.losses.load(ordering: .sequentiallyConsistent)
+        if losses == seen { return false }
+        seen = losses
+        // A set may lack an eventfd that replaced another.
+        return isOpen && !process.pointee.wakeWasReplaced.load(ordering: .relaxed) && !isOurs
+    }
+
+    var isOurs: Bool { EpollSet.isOurs(set: descriptor, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
 
     /// Whether a number still names a set of the library's, which contains the eventfd: then adding that fails and changes
     /// nothing, not even in a set that the parent of a fork sleeps in. To another set the eventfd is added for no events, and removed again.
@@ -124,7 +152,7 @@ struct EpollSet {
     @inline(never)
     mutating func forget() {
         guard isOpen else { return }
-        rl_set_ends(descriptor, serial)
+        rl_set_ends(descriptor)
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
     }
@@ -137,6 +165,7 @@ struct EpollSet {
         var fresh = EpollSet()
         if isOurs, fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
+            _ = rl_set_begins(descriptor)
         } else {
             fresh.close()
             close()
@@ -161,9 +190,8 @@ struct EpollSet {
 
     /// Watches a descriptor, level triggered.
     func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
-        let number = number
-        if rl_epoll_ctl(number, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
-        if rl_errno() == EEXIST, rl_epoll_ctl(number, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
+        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
         case EPERM: return .alwaysReady
@@ -173,8 +201,7 @@ struct EpollSet {
 
     /// Changes the requested events. False if the number no longer names the registered file.
     func modify(_ port: Int32, events: UInt32, edge: Bool, token: UInt64) -> Bool {
-        let number = process.pointee.hasLosses.load(ordering: .relaxed) ? number : descriptor
-        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, edge ? events | RL_EPOLLET : events, token) == 0 { return true }
         // If the set itself was lost, the error says nothing about the port; the next wait notices the loss.
         return rl_errno() == EINVAL || (rl_errno() == EBADF && rl_is_open(port))
     }
@@ -183,7 +210,7 @@ struct EpollSet {
     /// set gets it.
     func add(_ port: Int32) -> Bool {
         rl_set_errno(0)
-        return isOurs && rl_epoll_ctl(number, EPOLL_CTL_ADD, port, 0, 0) == 0
+        return isOurs && rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, 0, 0) == 0
     }
 
     /// Whether a number names the file that was added under it; nil if the set was lost. Keeps errno.
@@ -191,12 +218,12 @@ struct EpollSet {
     func has(_ port: Int32) -> Bool? {
         let kept = rl_errno()
         defer { rl_set_errno(kept) }
-        if rl_epoll_ctl(number, EPOLL_CTL_MOD, port, 0, 0) == 0 { return true }
+        if rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, 0, 0) == 0 { return true }
         return isOurs ? false : nil
     }
 
     func unregister(_ port: Int32) {
-        _ = rl_epoll_ctl(number, EPOLL_CTL_DEL, port, 0, 0)
+        _ = rl_epoll_ctl(descriptor, EPOLL_CTL_DEL, port, 0, 0)
     }
 
     enum Event {
@@ -214,9 +241,9 @@ struct EpollSet {
         var count: Int32
         if let until, until != Clock.never {
             var timeout = timespec(nanoseconds: until - Clock.now())
-            count = rl_epoll_wait(numberToSleepIn, &timeout, &token, &events)
+            count = rl_epoll_wait(descriptor, &timeout, &token, &events)
         } else {
-            count = until == nil ? rl_epoll_plain_wait(descriptor, false, &token, &events) : rl_epoll_plain_wait(numberToSleepIn, true, &token, &events)
+            count = until == nil ? rl_epoll_plain_wait(descriptor, false, &token, &events) : rl_epoll_plain_wait(descriptor, true, &token, &events)
         }
         // The number was closed, or names something else (S-FD-18).
         if count < 0 && (rl_errno() == EBADF || rl_errno() == EINVAL) { return .ready(token: EpollSet.lostToken, events: 0) }
@@ -253,7 +280,6 @@ struct EpollSet {
     /// Level-triggered events stay, whether or not this meets one of them. False: the set was lost.
     @discardableResult
     func forgetRousing() -> Bool {
-        if isTaken { return false }
         for _ in 0..<3 {
             guard case .ready(let token, _) = wait(until: nil) else { return true }
             if token == EpollSet.lostToken { return false }
@@ -275,6 +301,8 @@ struct EpollSet {
     @inline(never)
     private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
+        // A set that lacks the eventfd is mostly not the one that was meant, in which a loop may be about to sleep.
+        if rl_errno() == ENOENT && !process.pointee.wakeWasReplaced.load(ordering: .relaxed) { Losses.noteSuspicion() }
         let isRaised = rl_raise_marked(wake, process.pointee.wakeMark)
         // EINVAL: the set's number names something else. So does the number of a set that lacks the eventfd of all the library's sets.
         guard isSet, !isRaised || process.pointee.wakeWasReplaced.load(ordering: .relaxed) else { return }

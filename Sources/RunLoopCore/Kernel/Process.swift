@@ -42,13 +42,11 @@ struct Process: ~Copyable {
     let manualClocks: Atomic<UInt>
     /// Counts the beginnings and ends of calls that move one. Sequentially consistent, like `RunLoop.lastMove`.
     let clockCalls: Atomic<Int64>
-    /// Whether loops have to look at the next two before they sleep. Sequentially consistent where it is changed, so that a loss which is noted
-    /// meanwhile sets it again.
-    let hasLosses: Atomic<Bool>
+    /// Counts what was lost, or may have been; each loop looks at it before it sleeps. Sequentially consistent where it is changed, so that a loop which
+    /// is roused after that sees it.
+    let losses: Atomic<UInt32>
     /// A descriptor was lost since a loop last looked, which logs that (S-FD-18), or `tellLost` has other work.
     let lostDescriptor: Atomic<Bool>
-    /// A set has got the number of another, which the program has closed: from then on each loop looks at that of its own.
-    let losesSets: Atomic<Bool>
     /// Ends sources that lost their kernel objects and logs that; also begins requested sharing and listens to clock changes again. True if there
     /// was anything to do. Called, without a lock, by a loop that finds `lostDescriptor` set. Written when the library is loaded.
     var tellLost: (@convention(c) () -> Bool)?
@@ -107,14 +105,12 @@ enum Losses {
     @inline(never)
     static func note() {
         process.pointee.lostDescriptor.store(true, ordering: .sequentiallyConsistent)
-        process.pointee.hasLosses.store(true, ordering: .sequentiallyConsistent)
+        noteSuspicion()
     }
 
+    /// The number of a set may be another's.
+    static func noteSuspicion() { process.pointee.losses.wrappingAdd(1, ordering: .sequentiallyConsistent) }
+
     /// Whether a descriptor was lost since the last such call.
-    static func take() -> Bool {
-        process.pointee.hasLosses.store(false, ordering: .sequentiallyConsistent)
-        // Whoever sets that after this look sets the other after it too.
-        if process.pointee.losesSets.load(ordering: .sequentiallyConsistent) { process.pointee.hasLosses.store(true, ordering: .sequentiallyConsistent) }
-        return process.pointee.lostDescriptor.exchange(false, ordering: .sequentiallyConsistent)
-    }
+    static func take() -> Bool { process.pointee.lostDescriptor.exchange(false, ordering: .sequentiallyConsistent) }
 }

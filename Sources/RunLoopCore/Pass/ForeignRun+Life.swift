@@ -35,6 +35,7 @@ extension ForeignRun: Object {
             return nil
         }
         let run = makeRecord(ForeignRun.self)
+        run.pointee.timerMark = set.serial
         run.pointee.loop = loop
         loop.retain()
         run.pointee.mode = loop.makeModeRecord(name)
@@ -56,7 +57,8 @@ extension ForeignRun: Object {
     fileprivate static func makeTimer(in set: EpollSet) -> Int32 {
         let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
         guard timer >= 0 else { return -1 }
-        if case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }
+        var never = timespec()
+        if rl_arm_marked_timer(timer, set.serial, &never) == 0, case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }
         rl_sys_close(timer)
         return -1
     }
@@ -77,7 +79,7 @@ extension ForeignRun: Object {
             run.pointee.watchedSerial = 0
             if run.pointee.loop == own && (run.isValid || run.pointee.phase != .idle) {
                 run.pointee.set.renewInChild()
-                run.pointee.timer = makeTimer(in: run.pointee.set)
+                run.makeTimer()
                 if own?.pointee.asleepOutside == run { own?.leaveSleepOutside() }
                 run.rouse()
             } else {
@@ -113,10 +115,13 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         release()
     }
 
-    /// The number still names the timer, which is in the set. If the set is lost too, the kind of the file has to do.
+    /// The number still names the timer.
     @inline(never)
-    var hasTimer: Bool {
-        pointee.timer >= 0 && pointee.set.modify(pointee.timer, events: EPOLLIN.rawValue, edge: false, token: ForeignRun.timerToken)
+    var hasTimer: Bool { pointee.timer >= 0 && rl_is_marked_timer(pointee.timer, pointee.timerMark) }
+
+    fileprivate func makeTimer() {
+        pointee.timer = ForeignRun.makeTimer(in: pointee.set)
+        pointee.timerMark = pointee.set.serial
     }
 
     /// The timer is lost, or there was no room for it in the child of `fork`.
@@ -124,12 +129,12 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
     func renewTimer() {
         if pointee.timer >= 0 { Losses.note() }
         // The number is another file's, or nothing's: it is not closed.
-        pointee.timer = ForeignRun.makeTimer(in: pointee.set)
+        makeTimer()
     }
 
     @inline(never)
     func closeTimer() {
-        if hasTimer { closeOwn(pointee.timer, RL_TIMER) }
+        if hasTimer { rl_sys_close(pointee.timer) }
         pointee.timer = -1
         pointee.armedFor = Clock.never
     }

@@ -31,7 +31,7 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
                 return 0
             }
             arm(until)
-            guard pointee.set.forgetRousing() else { return sleepInNewSet() }
+            guard !pointee.set.isLost(&pointee.seenLosses) && pointee.set.forgetRousing() else { return sleepInNewSet() }
             loop.pointee.sleepingEpoll.store(pointee.set.descriptor, ordering: .releasing)
             let clock = loop.manualClock
             clock?.expectSettled()
@@ -132,11 +132,10 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         var time = until == Clock.never ? timespec() : timespec(nanoseconds: Swift.max(until, 1))
         pointee.armedFor = until
         if !hasTimer { renewTimer() }
-        if rl_timerfd_arm(pointee.timer, 0, &time) == 0 { return }
+        if rl_arm_marked_timer(pointee.timer, pointee.timerMark, &time) == 0 { return }
         // Without a timer only the host's own wait ends in time; the next prepare tries again. One that has expired stays readable unless it is read.
-        // EINVAL: the set was lost too, and the number names another file.
         var expirations: UInt64 = 0
-        if rl_errno() != EINVAL { rl_sys_read(pointee.timer, &expirations, 8) }
+        if pointee.timer >= 0 { rl_sys_read(pointee.timer, &expirations, 8) }
         pointee.armedFor = Swift.min(until, Clock.now() + Clock.retryDelay)
     }
 

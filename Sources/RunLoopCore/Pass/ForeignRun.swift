@@ -28,7 +28,8 @@ extension UnsafeMutablePointer where Pointee == ForeignRun {
         let loop = pointee.loop
         if loop.pointee.asleepOutside == self {
             let isAsleep = loop.pointee.wake.load(ordering: .sequentiallyConsistent) == WakeState.asleepInEpoll
-            if isAsleep && (pointee.timer >= 0 || pointee.armedFor == Clock.never) { return secondsLeft }
+            let mayBeLost = pointee.seenLosses != process.pointee.losses.load(ordering: .relaxed)
+            if isAsleep && !mayBeLost && (pointee.timer >= 0 || pointee.armedFor == Clock.never) { return secondsLeft }
             loop.leaveSleepOutside()
         }
         if !isNested { advance() }

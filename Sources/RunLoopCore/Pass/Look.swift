@@ -47,10 +47,19 @@ struct Look {
         /// The log has to report that sources wait for the ends of their periods.
         static var hasUntold: Facts { Facts(16) }
 
-        /// What has its turn without the kernel. (As a literal it would be an array in `RunLoop.look`.)
+        // As literals these would be arrays, made in each wait, where the optimizer has much else to inline.
+
+        /// What has its turn without the kernel.
         static var due: Facts { timersDue.union(inboxReady) }
         /// What makes the wait ask the kernel before it sleeps or ends.
-        static var calls: Facts { [.isOver, .timersDue, .inboxReady, .mainQueueReady, .hasAlwaysReady, .pollsFirst] }
+        static var calls: Facts { isOver.union(mainQueueReady).union(pollsFirst).union(isReady) }
+        /// What is ready as far as the kernel is not asked.
+        static var isReady: Facts { due.union(hasAlwaysReady) }
+        /// What may have the turn instead of timers.
+        static var turns: Facts { hasPorts.union(inboxReady) }
+        /// What the log has to tell.
+        static var problems: Facts { isRefused.union(hasUntold) }
+        static var isRoused: Facts { isWoken.union(wasRoused) }
     }
 
     enum Decision: Equatable {
@@ -81,10 +90,10 @@ struct Look {
     @inline(always)
     func decide() -> Decision {
         if !has(.hasPolled) {
-            if has(.timersDue) && !(has(.servedTimers) && has([.hasPorts, .inboxReady])) { return .serve(.timers) }
+            if has(.timersDue) && !(has(.servedTimers) && has(.turns)) { return .serve(.timers) }
             if has(.inboxReady) && !(has(.servedInbox) && has(.hasPorts)) { return .serve(.inbox) }
             if !has(.calls) { return .sleep(until: until) }
-            let hasAsked = has(.wasRoused) && has(.isWoken) && !has([.timersDue, .inboxReady, .hasAlwaysReady])
+            let hasAsked = has(.wasRoused) && has(.isWoken) && !has(.isReady)
             if !hasAsked { return .poll }
         }
         if has(.inboxReady) { return .serve(.inbox) }

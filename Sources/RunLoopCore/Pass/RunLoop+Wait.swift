@@ -65,7 +65,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             if hasMetCommon(frame) { isWoken = true }
             let ends = polls || isWoken
             var look = look(in: frame.pointee.mode, ends: ends, deadline: frame.pointee.deadline, goesOn: goesOn && !isWoken) { readClock(frame) }
-            if isWoken { look.facts.insert(wasRoused ? [.isWoken, .wasRoused] : .isWoken) }
+            if isWoken { look.facts.insert(wasRoused ? .isRoused : .isWoken) }
             if hasProblems(look), callOutProblems(look) {
                 // The client may have run the loop, or a foreign one.
                 if pointee.asleepOutside != nil { wakeFromOutside() }
@@ -271,7 +271,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
 
     @inline(always)
     func hasProblems(_ look: Look) -> Bool {
-        process.pointee.hasLosses.load(ordering: .relaxed) || look.has([.isRefused, .hasUntold])
+        process.pointee.losses.load(ordering: .relaxed) != pointee.seenLosses || look.has(.problems)
     }
 
     /// Logs what the library lost or was refused, and which sources have to wait. True if client code may have run, or the mode has another set, so that a
@@ -279,7 +279,7 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
     @inline(never)
     func callOutProblems(_ look: Look) -> Bool {
         // Another loop may have found it at the same time.
-        let hasNewSet = loseTakenSet()
+        let hasNewSet = lookForLosses()
         let isLost = Losses.take()
         // The time stands in the client's code. Another look follows, with which the loop rests again.
         if manualClock != nil && (isLost || look.has(.hasUntold)) { endRest() }
@@ -299,15 +299,23 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         return hasNewSet || isLost || isRefused || look.has(.hasUntold)
     }
 
-    /// True if the look has a set that was another's by now: another look follows, whoever has taken note of the loss meanwhile.
+    /// True if a set of the loop's was lost: another look follows.
     @inline(never)
-    private func loseTakenSet() -> Bool {
-        guard let mode = pointee.frame?.pointee.mode else { return false }
+    private func lookForLosses() -> Bool {
+        let losses = process.pointee.losses.load(ordering: .sequentiallyConsistent)
+        if losses == pointee.seenLosses { return false }
+        var hasNewSet = false
         lock()
-        defer { unlock() }
-        guard mode.pointee.ports.epoll.isTaken else { return false }
-        mode.pointee.ports.loseSet()
-        return true
+        forEachModeRecord { mode in
+            var seen = pointee.seenLosses
+            if mode.pointee.ports.epoll.isLost(&seen) {
+                mode.pointee.ports.loseSet()
+                hasNewSet = true
+            }
+        }
+        pointee.seenLosses = losses
+        unlock()
+        return hasNewSet
     }
 
     /// Watches the wake word for the time of `RLSetSpinLimit` before the loop goes to sleep (S-WAKE-16). True if it changed.

@@ -133,7 +133,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private static func makeLocalLocked(
         name: MessagePortName?, callout: MessageFunction?, context: ClientContext, _ problem: inout StaticString?
     ) -> MessagePortPointer? {
-        let epoll = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        let epoll = EpollSet.makeNumber()
         guard epoll >= 0 else {
             problem = "no descriptor"
             return nil
@@ -151,7 +151,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             }
         }
         if problem != nil || isTaken {
-            rl_sys_close(epoll)
+            EpollSet.closeNumber(epoll)
             return nil
         }
         let port = make(isRemote: false, name: name)
@@ -239,7 +239,10 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
 
     /// Forgets numbers that no longer name the set: they are the program's (S-MSG-52).
     func forgetLostSetLocked() {
-        if isLostLocked(pointee.local.epoll) { pointee.local.epoll = -1 }
+        if pointee.local.epoll >= 0, isLostLocked(pointee.local.epoll) {
+            rl_set_ends(pointee.local.epoll)
+            pointee.local.epoll = -1
+        }
         forgetLostQueueLocked()
     }
 
@@ -261,8 +264,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     }
 
     func closeSetLocked() {
-        guard pointee.local.epoll >= 0 else { return }
-        rl_sys_close(pointee.local.epoll)
+        EpollSet.closeNumber(pointee.local.epoll)
         pointee.local.epoll = -1
     }
 

@@ -198,6 +198,7 @@ struct MessagePortMonitor {
     /// The thread. Signals are blocked in it. Before it calls the client's functions it takes all that the set reports.
     private static func run(_ number: UInt32) {
         var token: UInt64 = 0
+        var losses: UInt32 = 0
         while true {
             MessagePortTable.lock()
             guard MessagePortTable.shared.pointee.monitor.isNeeded(number) else { return unlockWatched() }
@@ -216,7 +217,7 @@ struct MessagePortMonitor {
                 if hasCall { continue }
                 var pause = timespec(nanoseconds: Clock.retryDelay)
                 rl_sys_nanosleep(&pause)
-            } else if set.isTaken {
+            } else if set.isLost(&losses) {
                 token = EpollSet.lostToken
             } else if case .ready(let ready, _) = set.wait(until: hasCall ? nil : Clock.never) {
                 token = ready
