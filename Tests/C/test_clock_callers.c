@@ -1027,3 +1027,33 @@ RL_TEST(the_next_date_of_a_host, "S-CLK-8 S-FRN-1", "While a foreign loop waits 
     RLRelease(run);
     RLRelease(clock_of_loop);
 }
+
+static void prepare_and_move(Probe *self) {
+    RLForeignRunRef run = self->data;
+    RLForeignRunPrepare(run);
+    const RLAbsoluteTime before = RLClockGetTime(clock_of_loop);
+    ck_assert(RLClockAdvanceToNext(clock_of_loop));
+    reached = RLClockGetTime(clock_of_loop) - before;
+}
+
+RL_TEST(the_next_date_beside_a_host_in_a_callback, "S-CLK-8 S-FRN-9", "Where a callback prepares a foreign run, AdvanceToNext goes to the next date of that or of the run that called it, whichever is earlier") {
+    for (int nearer = 0; nearer < 2; nearer++) {
+        use_clock();
+        Probe caller = {.action = prepare_and_move}, timers[2] = {{0}};
+        RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+        caller.data = run;
+        add_timer(&caller, start + 1, 0, "x");
+        add_timer(&timers[0], start + (nearer ? 6 : 51), 0, kRLDefaultMode);
+        add_timer(&timers[1], start + (nearer ? 51 : 6), 0, "x");
+        while (caller.calls == 0) {
+            RLClockAdvance(clock_of_loop, 1);
+            RLRunInMode("x", 0, false);
+        }
+        ck_assert(is(reached, 5));
+        RLForeignRunInvalidate(run);
+        RLRelease(run);
+        for (int i = 0; i < 2; i++) RLTimerInvalidate(timers[i].timer);
+        RLSetClock(RLGetCurrent(), NULL);
+        RLRelease(clock_of_loop);
+    }
+}

@@ -77,6 +77,46 @@ RL_TEST(the_wall_clock_is_followed_back, "S-TMR-59 S-TMR-63", "Set back, the wal
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(due_at_once_whatever_the_clock_shows, "S-TMR-59 S-TMR-7 S-TMR-56", "A timer whose date is before all others, or that is due now, fires in the next pass, also if the clock is set back before that") {
+    use_clock();
+    static Probe wall = {.name = "wall"};
+    for (int i = 0; i < 3; i++) {
+        RLTimerRef timer = add_by(kRLTimerClockWall, &wall, (RLAbsoluteTime[]){-INFINITY, -1e9, start + 10}[i], 0);
+        if (i == 2) RLTimerSetNextFireDelay(timer, 0);
+        set_clock_by(-3600);
+        pass();
+        expect_trace("wall");
+    }
+    RLRelease(clock_of_loop);
+}
+
+static double moved_by;
+static void set_own_date_and_clock(Probe *self) {
+    if (self->calls > 1) return;
+    RLAbsoluteTime date = RLClockGetTime(clock_of_loop) + 48;
+    RLTimerSetNextFireDate(self->timer, date);
+    set_clock_by(36);
+    moved_by = RLClockAdvanceToNext(clock_of_loop) ? RLClockGetTime(clock_of_loop) - date : NAN;
+}
+
+RL_TEST(the_own_date_of_a_timer, "S-TMR-63 S-CLK-8 S-TMR-40",
+        "Setting the clock gives a timer that is being called the new instant of the date that it has set; one that fires once has none") {
+    for (int repeats = 0; repeats < 2; repeats++) {
+        use_clock();
+        Probe own = {.action = set_own_date_and_clock}, far = {0};
+        RLTimerRef timer = add_by(kRLTimerClockWall, &own, start, repeats ? 1000 : 0);
+        RLTimerRef other = add_by(kRLTimerClockMonotonic, &far, start + 500, 0);
+        pass();
+        ck_assert(fabs(moved_by - (repeats ? 0 : 488)) < 1e-5);
+        if (repeats) {
+            RLTimerInvalidate(timer);
+            RLTimerInvalidate(other);
+        }
+        RLSetClock(RLGetCurrent(), NULL);
+        RLRelease(clock_of_loop);
+    }
+}
+
 static void set_clock_back(Probe *self) {
     if (self->calls == 1) set_clock_by(-100);
 }

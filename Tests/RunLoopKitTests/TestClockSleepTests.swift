@@ -120,6 +120,21 @@ struct TestClockSleepTests {
         await thread.finish()
     }
 
+    @Test("A sleep to an instant that no date shows does not end early: S-CLK-11, S-CLK-13")
+    func sleepBeyondDates() async throws {
+        let clock = TestClock()
+        let start = clock.now
+        let thread = try await startedThread(with: clock)
+        let sleeper = Task(executorPreference: thread.loop.executor) {
+            try await clock.sleep(until: start.advanced(by: .seconds(3_900_000_000)))
+            return clock.now
+        }
+        try await thread.loop.call {}
+        for _ in 0..<39 { clock.advance(by: .seconds(100_000_000)) }
+        #expect(try await start.duration(to: sleeper.value) == .seconds(3_900_000_000))
+        await thread.finish()
+    }
+
     @Test("Setting the clock and suspending it end the sleeps whose dates have come, on a loop and elsewhere, and no timer: S-CLK-10, S-CLK-13")
     func datesAreSet() async throws {
         let clock = TestClock()

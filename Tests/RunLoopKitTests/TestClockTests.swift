@@ -113,13 +113,17 @@ struct TestClockTests {
         #expect(onNewThread { let other = onNewThread { RunLoop.current }; return other.setClock(clock) } == false)
     }
 
-    @Test("Instants add and subtract exactly to the microsecond: S-CLK-4")
+    @Test("Instants add and subtract exactly to the microsecond, as far as an instant goes: S-CLK-4, S-CLK-11")
     func instants() {
         let now = TestClock().now
         #expect(now.duration(to: now.advanced(by: .milliseconds(100))) == .milliseconds(100))
         #expect(now.duration(to: now.advanced(by: .nanoseconds(1_600))) == .microseconds(2))
         #expect(now.duration(to: now.advanced(by: .nanoseconds(-1_600))) == .microseconds(-2))
         #expect(now.advanced(by: .seconds(-5)) < now)
+        #expect(now.duration(to: now.advanced(by: .seconds(5_000_000_000_000))) == .seconds(5_000_000_000_000))
+        let (first, last) = (now.advanced(by: .seconds(Int64.min)), now.advanced(by: .seconds(Int64.max)))
+        #expect(first < now && last > now && last.advanced(by: .seconds(1)) == last)
+        #expect(first.advanced(by: first.duration(to: last)) == last && last.advanced(by: last.duration(to: now)) == now)
     }
 
     @Test(

@@ -217,22 +217,30 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         @inline(never) func meet(_ timer: TimerPointer) {
             if timer.pointee.instant > time { meet(timer.latestInstant) }
         }
-        // Where a foreign loop waits, that is the innermost.
-        let isOutside = pointee.asleepOutside != nil
-        guard let mode = isOutside ? pointee.waitMode : pointee.frame?.pointee.mode else { return next }
-        meet(isOutside ? pointee.waitEnd : pointee.frame!.pointee.deadline)
-        lock()
-        meet(pointee.waits.firstEnd(in: mode, before: Clock.never, notBefore: time + 1))
-        // Those of a batch are due.
-        meet(mode.pointee.timers.exactWake(after: time))
-        mode.pointee.timers.forEachAway {
-            meet($0.timer)
-            return true
+        @inline(never) func meet(_ mode: ModePointer) {
+            meet(pointee.waits.firstEnd(in: mode, before: Clock.never, notBefore: time + 1))
+            // Those of a batch are due.
+            meet(mode.pointee.timers.exactWake(after: time))
+            mode.pointee.timers.forEachAway {
+                meet($0.timer)
+                return true
+            }
+            isCalling(TimerCall.self) { call in
+                let timer = call.pointee.timer
+                // One that fires once has no date any more, whatever its callback sets.
+                if timer.isGuarded(by: self), timer.firesAgain, let node = timer.node(in: mode), !node.pointee.isTombstone { meet(timer) }
+                return false
+            }
         }
-        isCalling(TimerCall.self) { call in
-            let timer = call.pointee.timer
-            if timer.isGuarded(by: self), let node = timer.node(in: mode), !node.pointee.isTombstone { meet(timer) }
-            return false
+        lock()
+        if let frame = pointee.frame {
+            meet(frame.pointee.deadline)
+            meet(frame.pointee.mode)
+        }
+        // A foreign loop waits as well, perhaps in a callback of that run.
+        if pointee.asleepOutside != nil, let mode = pointee.waitMode {
+            meet(pointee.waitEnd)
+            meet(mode)
         }
         unlock()
         return next

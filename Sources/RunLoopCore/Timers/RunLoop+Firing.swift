@@ -167,7 +167,7 @@ extension UnsafeMutablePointer where Pointee == Timer {
         } _: { info in
             if let callout = details.pointee.callout { callOutTimer(callout, handle, info) }
             // S-TMR-28, S-TMR-44: the one-shot's context is released before the bracket's reference.
-            if pointee.state.load(ordering: .relaxed) & (TimerState.repeats | TimerState.reusable) == 0 { invalidate() }
+            if !firesAgain { invalidate() }
         }
     }
 

@@ -20,6 +20,9 @@ enum TimerClock: Int32 {
 extension UnsafeMutablePointer where Pointee == Timer {
     @inline(always) var followsClock: Bool { pointee.state.load(ordering: .relaxed) & TimerState.followsClock != 0 }
 
+    /// It stays valid after a fire.
+    var firesAgain: Bool { pointee.state.load(ordering: .relaxed) & (TimerState.repeats | TimerState.reusable) != 0 }
+
     private var isByWall: Bool { pointee.state.load(ordering: .relaxed) & TimerState.wall != 0 }
 
     var clock: TimerClock { !followsClock ? .monotonic : isByWall ? .wall : .boot }
@@ -90,8 +93,10 @@ extension UnsafeMutablePointer where Pointee == Timer {
         }
         // Far below zero where a clock was set back after it had run for a century.
         let (difference, isFar) = target.subtractingReportingOverflow(offset(loop))
-        let instant = isFar ? Clock.never : difference
         let now = loop?.time ?? Clock.now()
+        var instant = isFar ? Clock.never : difference
+        // No clock shows a time before that date.
+        if details.pointee.fireDate <= Clock.earliestDate { instant = Swift.min(instant, now) }
         let longest = Clock.nanoseconds(Clock.longestInterval)
         let isManual = loop?.manualClock != nil
         if instant > now {
@@ -181,8 +186,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         for index in 0..<timers.count {
             let timer = timers[index]
-            // A timer in its callback is looked at when that returns.
-            if timer.isFiring { continue }
+            // A timer in its callback is put back when that returns. The date that it has set counts for who moves the clock before that.
+            if timer.isFiring {
+                if timer.pointee.state.load(ordering: .relaxed) & TimerState.dateSet != 0 { timer.follow(self, isChange: true) }
+                continue
+            }
             if timer.isInLoop { timer.followInStores(self) } else { pointee.followers.remove(timer) }
         }
         unlock(owner: isOwner)

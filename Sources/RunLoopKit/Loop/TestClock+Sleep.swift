@@ -211,9 +211,10 @@ final class Sleeper: @unchecked Sendable {
             if RLGetClock(RLGetCurrent()) != clock { return timer.invalidate() }
             let now = TestClock.Instant(seconds: RLAbsoluteTimeGetCurrent())
             if now < deadline {
-                // The clock was set back meanwhile, or the deadline is later than the latest date (S-TMR-6).
+                // The clock was set back meanwhile, or the deadline is later than the latest date (S-TMR-6), but no delay is.
                 timer.fireSeconds = deadline.seconds
-                if timer.fireSeconds > now.seconds { return }
+                if timer.fireSeconds <= now.seconds { timer.rearm(after: now.duration(to: deadline)) }
+                return
             }
             end(throwing: nil)
         }

@@ -40,11 +40,9 @@ public final class TestClock: Clock, @unchecked Sendable {
         /// The instant that is later by a duration, to the nearest microsecond; at most the last one that an instant can be, and at least
         /// the first.
         public func advanced(by duration: Duration) -> Instant {
-            let (seconds, attoseconds) = duration.clamped.components
+            let (seconds, attoseconds) = duration.components
             let fraction = (attoseconds + (attoseconds < 0 ? -500_000_000_000 : 500_000_000_000)) / 1_000_000_000_000
-            let added = seconds * 1_000_000 + fraction
-            let (sum, overflows) = microseconds.addingReportingOverflow(added)
-            return Instant(microseconds: overflows ? (added < 0 ? .min : .max) : sum)
+            return Instant(microseconds: Int64(clamping: Int128(microseconds) + Int128(seconds) * 1_000_000 + Int128(fraction)))
         }
 
         /// How much later another instant is.
