@@ -185,29 +185,30 @@ bool rl_await_clock_change(int descriptor) {
     return true;
 }
 
-/* A bit for each number that a set has and has not given up. Sequentially consistent. */
+/* A bit for each number that has an owner in the library which has not given it up. Sequentially consistent. */
 enum { KNOWN_NUMBERS = 1 << 16, BITS = 8 * sizeof(unsigned long) };
-static unsigned long numbers_of_sets[KNOWN_NUMBERS / BITS];
+static unsigned long known_numbers[KNOWN_NUMBERS / BITS];
 
-static unsigned long *word_of(int number) { return (unsigned)number < KNOWN_NUMBERS ? &numbers_of_sets[(unsigned)number / BITS] : NULL; }
+/* NULL: not known, or none. */
+static unsigned long *word_of(int number) { return (unsigned)number < KNOWN_NUMBERS ? &known_numbers[(unsigned)number / BITS] : NULL; }
 static unsigned long bit_of(int number) { return 1ul << (unsigned)number % BITS; }
 
-bool rl_is_number_of_set(int number) {
+bool rl_is_own_number(int number) {
     const unsigned long *word = word_of(number);
     return word && __atomic_load_n(word, __ATOMIC_SEQ_CST) & bit_of(number);
 }
 
-bool rl_set_begins(int number) {
+bool rl_number_begins(int number) {
     unsigned long *word = word_of(number);
     return !word || !(__atomic_fetch_or(word, bit_of(number), __ATOMIC_SEQ_CST) & bit_of(number));
 }
 
-void rl_set_ends(int number) {
+void rl_number_ends(int number) {
     unsigned long *word = word_of(number);
     if (word) __atomic_fetch_and(word, ~bit_of(number), __ATOMIC_SEQ_CST);
 }
 
-void rl_forget_sets(void) {
+void rl_forget_numbers(void) {
     for (int i = 0; i < KNOWN_NUMBERS / BITS; i++)
-        if (numbers_of_sets[i]) numbers_of_sets[i] = 0;
+        if (known_numbers[i]) known_numbers[i] = 0;
 }

@@ -389,3 +389,95 @@ RL_TEST(closed_with_the_set, "S-FD-18 S-KEV-4", "The sources of a timer and a pr
     expect_ended();
     end_children();
 }
+
+static void expect_report(void) {
+    reports = 0;
+    while (reports < 1) RLRunInMode(kRLDefaultMode, 10, true);
+}
+/* The only one that was opened since. */
+static int opened_one(const DescriptorSet *before, const char *kind) {
+    int numbers[8];
+    ck_assert_int_ge(opened_since(before, kind, numbers), 1);
+    return numbers[0];
+}
+static RLSourceRef make_repeating(uintptr_t ident) {
+    RLKernelEvent event = {.filter = kRLKernelFilterTimer, .ident = ident, .data = 1000, .fflags = kRLNoteMicroseconds};
+    return RLKernelEventSourceCreate(&event, count_report, NULL);
+}
+
+RL_TEST(the_next_source_has_another_number, "S-FD-18", "The end of a source whose timer was closed does not end the timer of the source that was made next") {
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    DescriptorSet before = descriptors_now();
+    RLSourceRef first = make_repeating(1);
+    close(opened_one(&before, "[timerfd]"));
+    RLSourceRef second = make_repeating(2);
+    RLAddSource(RLGetCurrent(), second, kRLDefaultMode);
+    RLSourceInvalidate(first);
+    RLRelease(first);
+    for (int i = 0; i < 3; i++) expect_reports();
+    RLSourceInvalidate(second);
+    RLRelease(second);
+}
+
+RL_TEST(a_timer_beside_a_lost_instance, "S-FD-18 S-KEV-11", "Sources of files report where one of their instance's numbers was closed, and so does the timer that is made next") {
+    char path[64];
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    snprintf(path, sizeof path, "/tmp/rl-beside.XXXXXX");
+    int file = mkstemp(path);
+    for (int which = 0; which < 2; which++) {
+        DescriptorSet before = descriptors_now();
+        int numbers[8];
+        RLKernelEvent event = {.path = path, .filter = kRLKernelFilterVnode, .fflags = kRLNoteWrite};
+        RLSourceRef source = RLKernelEventSourceCreate(&event, count_report, NULL);
+        ck_assert_ptr_nonnull(source);
+        RLAddSource(RLGetCurrent(), source, kRLDefaultMode);
+        ck_assert_int_eq(opened_since(&before, "inotify", numbers), 2);
+        close(numbers[which]);
+        RLSourceRef timer_source = make_repeating(3);
+        ck_assert_int_eq(write(file, "x", 1), 1);
+        expect_report();
+        RLSourceInvalidate(source);
+        RLRelease(source);
+        RLAddSource(RLGetCurrent(), timer_source, kRLDefaultMode);
+        for (int i = 0; i < 3; i++) expect_reports();
+        RLSourceInvalidate(timer_source);
+        RLRelease(timer_source);
+    }
+    close(file);
+    unlink(path);
+}
+
+RL_TEST(a_folder_whose_number_was_closed, "S-FD-18 S-KEV-11", "Where the number by which a source of a file knows its folder was closed, sources of other files there can be made") {
+    char place[] = "/tmp/rl-folder.XXXXXX", paths[2][64];
+    RLSourceRef sources[2];
+    int files[2], numbers[8];
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d", place, i);
+        files[i] = open(paths[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    }
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    DescriptorSet before = descriptors_now();
+    for (int i = 0; i < 2; i++) {
+        RLKernelEvent event = {.path = paths[i], .filter = kRLKernelFilterVnode, .fflags = kRLNoteWrite};
+        sources[i] = RLKernelEventSourceCreate(&event, count_report, NULL);
+        ck_assert_ptr_nonnull(sources[i]);
+        RLAddSource(RLGetCurrent(), sources[i], kRLDefaultMode);
+        ck_assert_int_eq(write(files[i], "x", 1), 1);
+        expect_report();
+        if (i == 0) {
+            ck_assert_int_eq(opened_since(&before, place, numbers), 1);
+            close(numbers[0]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        RLSourceInvalidate(sources[i]);
+        RLRelease(sources[i]);
+        close(files[i]);
+        unlink(paths[i]);
+    }
+    rmdir(place);
+}

@@ -535,3 +535,23 @@ RL_TEST(a_set_of_the_programs_in_which_a_loop_does_not_sleep, "S-FD-18 S-WAKE-1"
     expect_run(kRLDefaultMode, 1e6, false, Stopped);
     thread_join(thread);
 }
+
+RL_TEST(a_file_at_the_number_of_the_wake_up_descriptor, "S-FD-18 S-FD-4 S-WAKE-1", "A file of the program's that has got the wake-up descriptor's number is reported, and wakers reach the loop that watches it") {
+    static Descriptor own = {.name = "own"}, taking = {.name = "taking", .reads = true, .again = read_type};
+    int ends[2], others[2], fds[8];
+    make_pipe(ends);
+    make_pipe(others);
+    add_descriptor(&own, others[0], read_type);
+    expect_run(kRLDefaultMode, 0, true, TimedOut);
+    ck_assert_int_eq(library_descriptors("anon_inode:[eventfd]", fds), 1);
+    ck_assert_int_eq(dup3(ends[0], fds[0], O_CLOEXEC), fds[0]);
+    add_descriptor(&taking, fds[0], read_type);
+    for (int i = 0; i < 3; i++) {
+        Thread *thread = when_waiting(RLGetCurrent(), call_stop, RLGetCurrent());
+        expect_run(kRLDefaultMode, 1e6, false, Stopped);
+        thread_join(thread);
+        write_byte(ends[1]);
+        expect_run(kRLDefaultMode, 1e6, true, HandledSource);
+        expect_trace("taking:r");
+    }
+}

@@ -90,6 +90,18 @@ RL_TEST(due_at_once_whatever_the_clock_shows, "S-TMR-59 S-TMR-7 S-TMR-56", "A ti
     RLRelease(clock_of_loop);
 }
 
+RL_TEST(the_earliest_dates_fire_first, "S-TMR-59", "Set forward, the wall clock makes timers fire by their dates, also those whose dates no clock shows") {
+    use_clock();
+    static Probe first = {.name = "first"}, past = {.name = "past"}, next = {.name = "next"};
+    add_by(kRLTimerClockWall, &past, start - 5000, 0);
+    add_by(kRLTimerClockWall, &first, -INFINITY, 0);
+    add_by(kRLTimerClockWall, &next, start + 100, 0);
+    set_clock_by(50000);
+    pass();
+    expect_trace("first past next");
+    RLRelease(clock_of_loop);
+}
+
 static double moved_by;
 static void set_own_date_and_clock(Probe *self) {
     if (self->calls > 1) return;
@@ -106,6 +118,9 @@ RL_TEST(the_own_date_of_a_timer, "S-TMR-63 S-CLK-8 S-TMR-40",
         Probe own = {.action = set_own_date_and_clock}, far = {0};
         RLTimerRef timer = add_by(kRLTimerClockWall, &own, start, repeats ? 1000 : 0);
         RLTimerRef other = add_by(kRLTimerClockMonotonic, &far, start + 500, 0);
+        /* It has its turn after the other. */
+        Probe behind = {0};
+        if (repeats) add_by(kRLTimerClockWall, &behind, start, 0);
         pass();
         ck_assert(fabs(moved_by - (repeats ? 0 : 488)) < 1e-5);
         if (repeats) {

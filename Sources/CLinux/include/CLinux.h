@@ -263,6 +263,10 @@ static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
+static inline bool rl_names_same_file(int one, int other) {
+    struct stat first, second;
+    return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_ino == second.st_ino && first.st_dev == second.st_dev;
+}
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
 /* For a descriptor below 64: above the first three in any case, if the process may have so many, since a program without some of them writes there. */
 static inline int rl_dup_own(int descriptor) {
@@ -298,13 +302,14 @@ static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_
 
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
-/* A set gets a number. False if it is that of another set, which the program has closed. Numbers from 65,536 up are not known. */
-bool rl_set_begins(int number) __attribute__((visibility("hidden")));
-void rl_set_ends(int number) __attribute__((visibility("hidden")));
-bool rl_is_number_of_set(int number) __attribute__((visibility("hidden")));
+/* A set, a kernel event source, the notifier of files or the wake-up descriptor gets a number, and gives it up when it has closed it or found it lost. False if
+ * it is that of another one, which the program has closed. Numbers from 65,536 up are not known. */
+bool rl_number_begins(int number) __attribute__((visibility("hidden")));
+void rl_number_ends(int number) __attribute__((visibility("hidden")));
+bool rl_is_own_number(int number) __attribute__((visibility("hidden")));
 
-/* In the child of fork: the parent's other threads may have made sets since the kernel copied its descriptors. What is not known is not taken. */
-void rl_forget_sets(void) __attribute__((visibility("hidden")));
+/* In the child of fork: the parent's other threads may have made descriptors since the kernel copied its own. What is not known may be taken. */
+void rl_forget_numbers(void) __attribute__((visibility("hidden")));
 
 /* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {

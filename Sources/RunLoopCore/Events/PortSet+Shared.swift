@@ -52,7 +52,9 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     func isOpenLocked() -> Bool {
         if ownsLocked(pointee.descriptor) { return true }
         Losses.note()
+        rl_number_ends(pointee.descriptor)
         pointee.descriptor = ownsLocked(pointee.spare) ? pointee.spare : -1
+        if pointee.descriptor < 0 { rl_number_ends(pointee.spare) }
         makeSpareLocked()
         return pointee.descriptor >= 0
     }
@@ -64,13 +66,15 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     /// Another number in the place of one that was lost.
     @inline(never)
     func makeSpareLocked() {
-        pointee.spare = rl_dup_above(pointee.descriptor, 64)
+        pointee.spare = highNumber(rl_dup_above(pointee.descriptor, 64))
+        _ = rl_number_begins(pointee.spare)
         pointee.areMembers = pointee.areMembers && (pointee.spare < 0 || OwnFiles.enter(pointee.spare))
     }
 
     /// Makes the second number of a new instance. Not members, with errno: the kernel has no room; with 0: there is no set.
     @inline(always)
     func enterNumbersLocked() {
+        _ = rl_number_begins(pointee.descriptor)
         pointee.areMembers = OwnFiles.enter(pointee.descriptor)
         makeSpareLocked()
     }

@@ -3,7 +3,21 @@ import CRunLoopLinux
 
 /// Moves a descriptor of the library's own to a number of at least 64 if the limit allows it, so that a client that closes one
 /// of its own numbers twice does not close it (S-FD-18).
+///
+/// A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other.
 func highNumber(_ descriptor: Int32) -> Int32 {
+    var number = movedUp(descriptor)
+    while number >= 0 && rl_is_own_number(number) {
+        let other = rl_dup_above(number, number + 1)
+        let error = rl_errno()
+        rl_sys_close(number)
+        rl_set_errno(error)
+        number = other
+    }
+    return number
+}
+
+func movedUp(_ descriptor: Int32) -> Int32 {
     guard descriptor >= 0 && descriptor < 64 else { return descriptor }
     let high = rl_dup_own(descriptor)
     guard high >= 0 else { return descriptor }

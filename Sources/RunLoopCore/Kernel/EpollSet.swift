@@ -65,38 +65,28 @@ struct EpollSet {
     /// A new set without the eventfd; -1 with errno if none is available. It has the number of no set of the library's that the program has closed: who
     /// sleeps in that, changes it, or is a host that waits for it, has to find its number closed. Each turn keeps a number from the next one.
     @inline(never)
-    static func makeNumber() -> Int32 {
-        let number = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
-        if number < 0 || rl_set_begins(number) { return number }
+    static func makeNumber(isFirst: Bool = true) -> Int32 {
+        let number = movedUp(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        if number < 0 || rl_number_begins(number) { return number }
         // Whoever begins to sleep in it at this moment is roused as well.
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         _ = putWake(wake, in: number)
-        let other = makeNumber()
+        let other = makeNumber(isFirst: false)
         let error = rl_errno()
         rl_sys_close(number)
-        Losses.note()
-        _ = rl_raise_marked(wake, process.pointee.wakeMark)
+        if isFirst {
+            Losses.note()
+            _ = rl_raise_marked(wake, process.pointee.wakeMark)
+        }
         rl_set_errno(error)
         return other
-    }
-
-    /// Another number of a set, which is the caller's to close, and not that of a set that was closed either; -1 if none is available.
-    @inline(never)
-    static func duplicate(_ set: Int32) -> Int32 {
-        var number = rl_dup_above(set, 64)
-        while number >= 0 && rl_is_number_of_set(number) {
-            let other = rl_dup_above(set, number + 1)
-            rl_sys_close(number)
-            number = other
-        }
-        return number
     }
 
     /// Closes a set that `makeNumber` has made; nothing if there is none.
     @inline(never)
     static func closeNumber(_ number: Int32) {
         if number < 0 { return }
-        rl_set_ends(number)
+        rl_number_ends(number)
         rl_sys_close(number)
     }
 
@@ -107,13 +97,14 @@ struct EpollSet {
         // In this order: the child of a fork by another thread closes the number that it finds here, and by then the number may be another
         // file's.
         let closing = descriptor
-        rl_set_ends(closing)
         descriptor = -1
         rl_compiler_barrier()
         // A set that is the library's has the eventfd, which so needs no /proc to be recognised.
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         let isOurs = EpollSet.isOurs(set: closing, wake)
         if isNew || isOurs { rl_sys_close(closing) }
+        // Not before the look: meanwhile nobody else in the library gets the number.
+        rl_number_ends(closing)
         EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
 
@@ -152,9 +143,16 @@ struct EpollSet {
     @inline(never)
     mutating func forget() {
         guard isOpen else { return }
-        rl_set_ends(descriptor)
+        rl_number_ends(descriptor)
         descriptor = -1
         EpollSet.releaseWakeDescriptor()
+    }
+
+    /// In the child of `fork`: the owners of numbers name them again.
+    static func forgetNumbersInChild() {
+        rl_forget_numbers()
+        let wake = process.pointee.wakeDescriptor.load(ordering: .relaxed)
+        if wake >= 0 { _ = rl_number_begins(wake) }
     }
 
     /// In the child of `fork`: makes a set of its own under the same number, which other code may have been given. If no second
@@ -165,7 +163,7 @@ struct EpollSet {
         var fresh = EpollSet()
         if isOurs, fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
-            _ = rl_set_begins(descriptor)
+            _ = rl_number_begins(descriptor)
         } else {
             fresh.close()
             close()
@@ -190,6 +188,9 @@ struct EpollSet {
 
     /// Watches a descriptor, level triggered.
     func register(_ port: Int32, events: UInt32, token: UInt64) -> Registration {
+        // The eventfd is no port: the program has closed it. Wakers would take the port's entry for its own.
+        let wake = process.pointee.wakeDescriptor.load(ordering: .relaxed)
+        if port == wake { _ = EpollSet.replaceWakeDescriptor(wake) }
         if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
         if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
         switch rl_errno() {
@@ -328,7 +329,12 @@ struct EpollSet {
         process.pointee.wakeWasReplaced.store(true, ordering: .relaxed)
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
-        if !exchanged { rl_sys_close(made) }
+        if exchanged {
+            _ = rl_number_begins(made)
+            rl_number_ends(lost)
+        } else {
+            rl_sys_close(made)
+        }
         Losses.note()
         return exchanged ? made : current
     }
@@ -348,6 +354,7 @@ struct EpollSet {
             made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
             guard made >= 0 else { return nil }
             process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
+            _ = rl_number_begins(made)
             process.pointee.wakeDescriptor.store(made, ordering: .releasing)
         }
         process.pointee.wakeDescriptorUsers += 1
@@ -363,6 +370,7 @@ struct EpollSet {
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
         // A number that was lost may belong to other code by now. Where that cannot be determined, it is better to leak the eventfd.
         if wake == known || lookForMark(wake) == 1 { rl_sys_close(wake) }
+        rl_number_ends(wake)
     }
 
     private static func lookForMark(_ wake: Int32) -> Int32 { rl_look_for_mark(wake, process.pointee.wakeMark) }

@@ -71,7 +71,7 @@ enum Fork {
     static func child() {
         process.pointee.number.store(getpid(), ordering: .relaxed)
         rl_forget_droppers()
-        rl_forget_sets()
+        EpollSet.forgetNumbersInChild()
         // Another thread may have announced a move; nobody here waits for its end.
         var wasMoving = false
         if let clock = RunLoop.ofThread?.manualClock {

@@ -23,6 +23,11 @@ extension UnsafeMutablePointer where Pointee == Timer {
     /// It stays valid after a fire.
     var firesAgain: Bool { pointee.state.load(ordering: .relaxed) & (TimerState.repeats | TimerState.reusable) != 0 }
 
+    /// Its callback has set its date, and has not moved it to another loop.
+    fileprivate func hasSetDate(in loop: RunLoopPointer) -> Bool {
+        pointee.state.load(ordering: .relaxed) & TimerState.dateSet != 0 && isGuarded(by: loop)
+    }
+
     private var isByWall: Bool { pointee.state.load(ordering: .relaxed) & TimerState.wall != 0 }
 
     var clock: TimerClock { !followsClock ? .monotonic : isByWall ? .wall : .boot }
@@ -96,8 +101,8 @@ extension UnsafeMutablePointer where Pointee == Timer {
         let now = loop?.time ?? Clock.now()
         var instant = isFar ? Clock.never : difference
         // No clock shows a time before that date.
-        if details.pointee.fireDate <= Clock.earliestDate { instant = Swift.min(instant, now) }
         let longest = Clock.nanoseconds(Clock.longestInterval)
+        if details.pointee.fireDate <= Clock.earliestDate { instant = isChange ? now - longest : Swift.min(instant, now) }
         let isManual = loop?.manualClock != nil
         if instant > now {
             pointee.instant = Swift.min(instant, now + longest)
@@ -171,6 +176,11 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         var timers = GrowingArray<TimerPointer>()
         var hasMembers = false
         pointee.followers.forEach { timer in
+            // A timer in its callback is put back when that returns. The date that it has set counts for who moves the clock before that.
+            if timer.isFiring {
+                if timer.hasSetDate(in: self) { timer.follow(self, isChange: true) }
+                return
+            }
             note(timer, &timers)
             timer.forEachNode { if $0.pointee.isInBatch { hasMembers = true } }
         }
@@ -186,11 +196,6 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
         }
         for index in 0..<timers.count {
             let timer = timers[index]
-            // A timer in its callback is put back when that returns. The date that it has set counts for who moves the clock before that.
-            if timer.isFiring {
-                if timer.pointee.state.load(ordering: .relaxed) & TimerState.dateSet != 0 { timer.follow(self, isChange: true) }
-                continue
-            }
             if timer.isInLoop { timer.followInStores(self) } else { pointee.followers.remove(timer) }
         }
         unlock(owner: isOwner)

@@ -40,9 +40,9 @@ public final class TestClock: Clock, @unchecked Sendable {
         /// The instant that is later by a duration, to the nearest microsecond; at most the last one that an instant can be, and at least
         /// the first.
         public func advanced(by duration: Duration) -> Instant {
-            let (seconds, attoseconds) = duration.components
-            let fraction = (attoseconds + (attoseconds < 0 ? -500_000_000_000 : 500_000_000_000)) / 1_000_000_000_000
-            return Instant(microseconds: Int64(clamping: Int128(microseconds) + Int128(seconds) * 1_000_000 + Int128(fraction)))
+            let (added, rest) = duration.attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000_000)
+            let rounding: Int128 = rest >= 500_000_000_000 ? 1 : rest <= -500_000_000_000 ? -1 : 0
+            return Instant(microseconds: Int64(clamping: Int128(microseconds) + added + rounding))
         }
 
         /// How much later another instant is.

@@ -79,6 +79,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         instance.pointee.nextTry.store(0, ordering: .relaxed)
         closeOwn(instance.pointee.descriptor, RL_INOTIFY, isMember: instance.pointee.areMembers)
         closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
+        rl_number_ends(instance.pointee.descriptor)
+        rl_number_ends(instance.pointee.spare)
         pointee.table.free()
     }
 

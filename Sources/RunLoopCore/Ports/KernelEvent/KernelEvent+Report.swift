@@ -47,7 +47,10 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.lock.lockWord()
         var happened = blankEvent
         let isLost = pointee.descriptor >= 0 && !ownsDescriptor
-        if isLost { pointee.descriptor = -1 }
+        if isLost {
+            rl_number_ends(pointee.descriptor)
+            pointee.descriptor = -1
+        }
         let mayReport = self.mayReport
         let descriptor = pointee.descriptor
         let isReport = mayReport && descriptor >= 0 && pointee.filter.pointee.watched.unsafelyUnwrapped.read(self, &happened)

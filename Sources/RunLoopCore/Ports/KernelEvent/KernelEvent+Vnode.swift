@@ -245,10 +245,12 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         rl_set_errno(error)
     }
 
-    /// One descriptor serves all members of a watch.
+    /// One descriptor serves all members of a watch, unless its number names another file by now.
     private func adopt(_ descriptor: Int32, for watch: FileWatchPointer) {
         watch.pointee.descriptorUsers += 1
-        if watch.pointee.descriptor < 0 { watch.pointee.descriptor = descriptor } else { rl_sys_close(descriptor) }
+        let known = watch.pointee.descriptor
+        let isShared = known >= 0 && known != descriptor && rl_names_same_file(known, descriptor)
+        if isShared { rl_sys_close(descriptor) } else { watch.pointee.descriptor = descriptor }
     }
 
     private func maskOfFile(_ status: stat) -> UInt32 {

@@ -178,7 +178,9 @@ extension KernelEvent {
         OwnFiles.renewInChild()
         if NotifierPort.shared.pointee.users > 0 { NotifierPort.shared.enterNumbersLocked() }
         KernelEvents.shared.pointee.all.forEach { record in
-            if record.pointee.descriptor >= 0 { record.pointee.isMember = OwnFiles.enter(record.pointee.descriptor) }
+            guard record.pointee.descriptor >= 0 else { return }
+            _ = rl_number_begins(record.pointee.descriptor)
+            record.pointee.isMember = OwnFiles.enter(record.pointee.descriptor)
         }
     }
 
@@ -239,6 +241,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func own(_ descriptor: Int32) -> Bool {
         pointee.descriptor = descriptor
         guard descriptor >= 0 else { return false }
+        _ = rl_number_begins(descriptor)
         pointee.isMember = OwnFiles.enter(descriptor)
         return pointee.isMember || rl_errno() == 0
     }
@@ -292,6 +295,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.descriptor = -1
         rl_compiler_barrier()
         if closing >= 0 { closeOwn(closing, kind, isMember: pointee.isMember) }
+        rl_number_ends(closing)
         pointee.lock.unlockWord()
     }
 

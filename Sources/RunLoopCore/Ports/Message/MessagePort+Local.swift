@@ -240,7 +240,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     /// Forgets numbers that no longer name the set: they are the program's (S-MSG-52).
     func forgetLostSetLocked() {
         if pointee.local.epoll >= 0, isLostLocked(pointee.local.epoll) {
-            rl_set_ends(pointee.local.epoll)
+            rl_number_ends(pointee.local.epoll)
             pointee.local.epoll = -1
         }
         forgetLostQueueLocked()
