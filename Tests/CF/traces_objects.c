@@ -135,6 +135,7 @@ SCENARIO(arrays_change, "S-CF-11") {
     say("|");
     sayValues(array);
     number("search", CFArrayBSearchValues(array, CFRangeMake(0, 5), "c", compareTexts, NULL));
+    for (CFIndex from = 0; from < 5; from++) number("search from", CFArrayBSearchValues(array, CFRangeMake(from, 5 - from), CFArrayGetValueAtIndex(array, from), compareTexts, NULL));
     number("search none", CFArrayBSearchValues(array, CFRangeMake(0, 5), "d", compareTexts, NULL));
     number("search end", CFArrayBSearchValues(array, CFRangeMake(0, 5), "z", compareTexts, NULL));
     CFArrayApplyFunction(array, CFRangeMake(1, 2), sayText, (void *)"+");

@@ -288,9 +288,8 @@ public func RLCFArrayBSearchValues(
     var (low, high) = (range.location, range.location + range.length)
     while low < high {
         let middle = low + (high - low) / 2
-        let order = comparator(array.pointee.values![middle], value, context)
-        if order == 0 { return middle }
-        if order < 0 { low = middle + 1 } else { high = middle }
+        // The first of those that are equal.
+        if comparator(array.pointee.values![middle], value, context) < 0 { low = middle + 1 } else { high = middle }
     }
     return low
 }
