@@ -54,13 +54,6 @@ __attribute__((noinline)) static int layer_of(const struct sigaction *action);
 __attribute__((noinline)) static bool is_same_action(const struct sigaction *one, const struct sigaction *other);
 __attribute__((noinline)) static void make_layer(int layer, const struct sigaction *below, int signal, struct sigaction *ours);
 
-/* A handler has one argument or three, whatever the flags say. */
-#if defined(__clang__)
-#define CALLS_ANY_HANDLER __attribute__((no_sanitize("function")))
-#else
-#define CALLS_ANY_HANDLER
-#endif
-
 /* The library counts the threads in its function, and waits for them to leave before it frees memory. So nothing may interrupt
  * that function: a handler of the program's that did might leave by siglongjmp(3), or fork. Blocks all signals, including those
  * of the C library by which threads are cancelled. */
@@ -126,7 +119,7 @@ static bool is_caller(int signal, const struct sigaction *below, bool is_shown) 
                         before == __atomic_load_n(&changes[signal], __ATOMIC_SEQ_CST));
 }
 
-CALLS_ANY_HANDLER static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *record, const struct sigaction *below) {
+static void call_below(int signal, siginfo_t *info, void *context, int layer, struct program_action *record, const struct sigaction *below) {
     /* Of several deliveries only one calls a handler that is to be called once. */
     if (below->sa_flags & (int)SA_RESETHAND &&
         !__atomic_compare_exchange_n(&actions_below[layer][signal], &record, &default_action, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {

@@ -220,6 +220,10 @@ static void stop_sleeper(void *info) {
     __atomic_add_fetch(&sleeper_calls, 1, __ATOMIC_SEQ_CST);
     RLStop(info);
 }
+static void count_call(void *unused) {
+    (void)unused;
+    __atomic_add_fetch(&sleeper_calls, 1, __ATOMIC_SEQ_CST);
+}
 static void sleep_until_called(LoopThread *self) {
     int ends[2];
     make_pipe(ends);
@@ -241,7 +245,10 @@ RL_TEST(the_number_of_a_lost_set_is_not_used_again, "S-FD-18 S-WAKE-1",
     RLMessagePortRef port = RLMessagePortCreateLocal(NULL, NULL, NULL, NULL);
     loop_thread_start(&threads[1], sleep_until_called, &descriptors[1]);
     wait_until_waiting(threads[1].loop);
-    /* Unless the first loop has found its number free. */
+    RLPerformFunction(threads[0].loop, kRLDefaultMode, count_call, NULL, NULL);
+    RLWakeUp(threads[0].loop);
+    wait_until_count(&sleeper_calls, 1);
+    wait_until_waiting(threads[0].loop);
     ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 3);
     RLMessagePortInvalidate(port);
     RLRelease(port);
@@ -251,7 +258,7 @@ RL_TEST(the_number_of_a_lost_set_is_not_used_again, "S-FD-18 S-WAKE-1",
         thread_join(threads[i].thread);
         RLRelease(descriptors[i].file);
     }
-    ck_assert_int_eq(sleeper_calls, 2);
+    ck_assert_int_eq(sleeper_calls, 3);
     ck_assert_int_eq(log_count(), 1);
     ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 0);
 }
@@ -508,10 +515,6 @@ RL_TEST(a_number_closed_after_the_wake_up_descriptor, "S-FD-15 S-FD-18",
     close(held);
 }
 
-static void count_call(void *unused) {
-    (void)unused;
-    __atomic_add_fetch(&sleeper_calls, 1, __ATOMIC_SEQ_CST);
-}
 static void lose_set_to_sets(void *loop) {
     int fds[8], mine = epoll_create1(EPOLL_CLOEXEC);
     ck_assert_int_eq(library_descriptors("anon_inode:[eventpoll]", fds), 1);
