@@ -271,7 +271,7 @@ static uint64_t *link_of_present(int signal, uint64_t *here) {
 }
 
 /* A handler has called a layer without a context. */
-static void enter_unknown(int signal, uint64_t *here) {
+READS_STACK static void enter_unknown(int signal, uint64_t *here) {
     const struct entry outer = last_unknown;
     uint64_t *const context = next_context(here);
     bool goes_on = signal == outer.signal && outer.frame > here && context == outer.context;

@@ -399,15 +399,16 @@ RL_TEST(the_wake_up_descriptor_lost_again_and_again, "S-FD-18 S-STOP-8",
 }
 
 /* A number that another loop's set would get. */
+static Descriptor of_another_loop = {.name = "another"};
 static void wait_as_another_loop(LoopThread *thread) {
-    static Descriptor descriptor = {.name = "another"};
-    loop_thread_start(thread, sleep_until_called, &descriptor);
+    loop_thread_start(thread, sleep_until_called, &of_another_loop);
     wait_until_waiting(thread->loop);
 }
 static void end_another_loop(LoopThread *thread) {
     RLPerformFunction(thread->loop, kRLDefaultMode, stop_sleeper, thread->loop, NULL);
     RLWakeUp(thread->loop);
     thread_join(thread->thread);
+    RLRelease(of_another_loop.file);
 }
 static void call_and_wake(void *loop) {
     RLPerformFunction(loop, kRLDefaultMode, stop_sleeper, loop, NULL);
