@@ -34,23 +34,15 @@ int rl_stop_exceptions(int version, int actions, uint64_t kind, void *exception,
  * compiler from merging two with equal code. */
 #define STOPS_EXCEPTIONS(name) __asm__ volatile(".cfi_personality 0x1b, rl_stop_exceptions /* " #name " */")
 
-/* For the library all references have one type, for the client one for each kind: that is the same for the machine, but not for clang's
- * check of called functions. */
-#if defined(__clang__)
-#define RL_ANY_REFERENCE __attribute__((no_sanitize("function")))
-#else
-#define RL_ANY_REFERENCE
-#endif
-
 /* The barrier keeps each call from becoming a jump, which would leave no frame. */
 #define RL_DEFINE_CALL_OUT(name, parameters, arguments) \
-    RL_ANY_REFERENCE void RLCallOut##name(void (*function) parameters, RL_PARAMETERS parameters) { \
+    void RLCallOut##name(void (*function) parameters, RL_PARAMETERS parameters) { \
         STOPS_EXCEPTIONS(name); \
         function arguments; \
         rl_compiler_barrier(); \
     }
 #define RL_DEFINE_CALL_OUT_WITH_RESULT(name, type, parameters, arguments) \
-    RL_ANY_REFERENCE type RLCallOut##name(type (*function) parameters, RL_PARAMETERS parameters) { \
+    type RLCallOut##name(type (*function) parameters, RL_PARAMETERS parameters) { \
         STOPS_EXCEPTIONS(name); \
         type result = function arguments; \
         rl_compiler_barrier(); \

@@ -48,22 +48,13 @@ void make_pair(int ends[2]) {
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 }
 
-static int passes;
-static void count_pass(RLObserverRef o, RLActivity activity, void *info) {
-    (void)o;
-    (void)activity;
-    (void)info;
-    passes++;
-}
 void expect_quiet_run(double seconds) {
-    RLObserverRef observer = RLObserverCreate(kRLBeforeWaiting, true, 0, count_pass, NULL);
-    RLAddObserver(RLGetCurrent(), observer, kRLDefaultMode);
-    passes = 0;
+    Probe wait = {0};
+    RLObserverRef observer = add_observer(&wait, kRLBeforeWaiting, kRLDefaultMode);
     expect_run(kRLDefaultMode, seconds, true, TimedOut);
-    ck_assert_int_eq(passes, 1);
+    ck_assert_int_eq(wait.calls, 1);
     expect_trace("");
     RLObserverInvalidate(observer);
-    RLRelease(observer);
 }
 
 static bool is_library_descriptor(int fd, const char *kind) {

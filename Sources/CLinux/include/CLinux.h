@@ -263,10 +263,6 @@ static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
-static inline bool rl_names_same_file(int one, int other) {
-    struct stat first, second;
-    return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_ino == second.st_ino && first.st_dev == second.st_dev;
-}
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
 /* For a descriptor below 64: above the first three in any case, if the process may have so many, since a program without some of them writes there. */
 static inline int rl_dup_own(int descriptor) {

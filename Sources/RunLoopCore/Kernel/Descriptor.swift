@@ -17,6 +17,7 @@ func highNumber(_ descriptor: Int32) -> Int32 {
     return number
 }
 
+/// The first part of that.
 func movedUp(_ descriptor: Int32) -> Int32 {
     guard descriptor >= 0 && descriptor < 64 else { return descriptor }
     let high = rl_dup_own(descriptor)

@@ -249,7 +249,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     private func adopt(_ descriptor: Int32, for watch: FileWatchPointer) {
         watch.pointee.descriptorUsers += 1
         let known = watch.pointee.descriptor
-        let isShared = known >= 0 && known != descriptor && rl_names_same_file(known, descriptor)
+        let isShared = known >= 0 && known != descriptor && FileIdentity(descriptor).has(known)
         if isShared { rl_sys_close(descriptor) } else { watch.pointee.descriptor = descriptor }
     }
 
