@@ -89,6 +89,8 @@ struct thread {
     /* Of a sleeper: what it waits for, until when, and how it woke. */
     uintptr_t address;
     int descriptor;
+    int set; /* the one it waited in last */
+    int lost; /* the number that the file kept for its sleep had */
     struct pollfd *polled;
     unsigned long polled_count;
     struct thread *joined;
@@ -189,6 +191,7 @@ extern const struct schedule *replayed; /* not NULL: this one only */
 /* ---- kernel.c */
 
 bool sleeper_is_ready(struct thread *thread);
+void lose_number(int number, int replacement); /* none: -1 */
 int64_t real_nanoseconds(void);
 
 #endif

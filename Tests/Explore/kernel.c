@@ -116,25 +116,48 @@ static void before_call(bool writes, const char *name) {
     note_step(writes ? ACCESS_KERNEL_WRITE : ACCESS_KERNEL_READ, 0, 0, 0, 0, 0, name, 0);
 }
 
+/* Files that sleepers keep have numbers from here. */
+enum { KEPT = 900 };
+
+/* Whoever sleeps in a file of the library's goes on to sleep in it when its number is closed, as the kernel holds the file. */
+void lose_number(int number, int replacement) {
+    before_call(true, "close");
+    for (int i = 0; i < MAX_THREADS; i++) {
+        struct thread *thread = &threads[i];
+        thread->lost = number;
+        if (thread->state == THREAD_EPOLL && thread->descriptor == number) thread->descriptor = __real_fcntl(number, F_DUPFD_CLOEXEC, KEPT);
+        if (thread->state != THREAD_POLL) continue;
+        for (nfds_t j = 0; j < thread->polled_count; j++)
+            if (thread->polled[j].fd == number) thread->polled[j].fd = __real_fcntl(number, F_DUPFD_CLOEXEC, KEPT);
+    }
+    if (replacement < 0) __real_close(number);
+    else __real_syscall(SYS_dup3, replacement, number, O_CLOEXEC, 0, 0, 0);
+}
+
 static int wait_in_epoll(int epoll, struct epoll_event *events, int capacity, int64_t timeout) {
     before_call(false, "epoll_wait");
     int64_t deadline = timeout < 0 ? INT64_MAX : run.now + timeout;
+    int count;
+    self->set = self->descriptor = epoll;
     for (;;) {
-        int count = epoll_wait(epoll, events, capacity, 0);
-        if (count != 0 || timeout == 0) return count;
-        self->descriptor = epoll;
+        count = epoll_wait(self->descriptor, events, capacity, 0);
+        if (count != 0 || timeout == 0) break;
         sleep_in(THREAD_EPOLL, deadline);
         fence_clocks();
         if (self->interrupted) {
             errno = EINTR;
-            return -1;
+            count = -1;
+            break;
         }
-        if (self->timed_out) return 0;
+        if (self->timed_out) break;
     }
+    const int error = errno;
+    if (self->descriptor != epoll) __real_close(self->descriptor);
+    errno = error;
+    return count;
 }
 
-static int wait_in_poll(struct pollfd *list, nfds_t count, int64_t timeout) {
-    before_call(false, "poll");
+static int wait_in_poll_of(struct pollfd *list, nfds_t count, int64_t timeout) {
     int64_t deadline = timeout < 0 ? INT64_MAX : run.now + timeout;
     for (;;) {
         int ready = __real_poll(list, count, 0);
@@ -149,6 +172,19 @@ static int wait_in_poll(struct pollfd *list, nfds_t count, int64_t timeout) {
         }
         if (self->timed_out) return 0;
     }
+}
+
+static int wait_in_poll(struct pollfd *list, nfds_t count, int64_t timeout) {
+    before_call(false, "poll");
+    const int ready = wait_in_poll_of(list, count, timeout);
+    const int error = errno;
+    for (nfds_t i = 0; i < count; i++) {
+        if (list[i].fd < KEPT) continue;
+        __real_close(list[i].fd);
+        list[i].fd = self->lost;
+    }
+    errno = error;
+    return ready;
 }
 
 int __wrap_poll(struct pollfd *list, nfds_t count, int milliseconds) {

@@ -1246,4 +1246,4 @@ static const struct operation operations[] = {
     {NULL, NULL, NULL, false},
 };
 
-const struct operation *const operation_tables[] = {operations, socket_operations, queue_operations, sync_operations, look_operations, NULL};
+const struct operation *const operation_tables[] = {operations, socket_operations, queue_operations, sync_operations, look_operations, lose_operations, NULL};

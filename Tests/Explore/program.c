@@ -297,5 +297,6 @@ void execute(const struct scenario *scenario) {
         if (actors[i].thread->state == THREAD_PARKED) run_alone(actors[i].thread);
     for (int i = 0; i < actor_count; i++) RLRelease(actors[i].loop);
     for (int i = 0; i < item_count; i++) check_item_at_end(&items[i]);
+    check_taken();
     run_join_all();
 }

@@ -96,7 +96,7 @@ struct operation {
 };
 /* Each ends with one without a name; the last is NULL. */
 extern const struct operation *const operation_tables[];
-extern const struct operation socket_operations[], queue_operations[], sync_operations[], look_operations[];
+extern const struct operation socket_operations[], queue_operations[], sync_operations[], look_operations[], lose_operations[];
 extern const char *const kind_names[];
 
 extern struct item items[MAX_ITEMS];
@@ -117,6 +117,7 @@ void check_lock_file(struct item *item);
 void make_listener(struct item *item);
 void make_dialer(struct item *item);
 void end_cancelled_sources(void);
+void check_taken(void); /* the numbers that the program has */
 void make_item(struct item *item);
 void drop_item(struct item *item);
 void check_item(struct item *item);       /* after the last runs, when the threads still are */

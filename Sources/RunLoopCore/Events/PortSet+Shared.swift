@@ -50,25 +50,39 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     /// lost, its sources have to become invalid; a loop that finds `lostDescriptor` does that (S-KEV-11). Caller holds the lock.
     @inline(never)
     func isOpenLocked() -> Bool {
-        if ownsLocked(pointee.descriptor) { return true }
+        ownsLocked(pointee.descriptor) || loseLocked()
+    }
+
+    /// The first number is lost; the second one takes its place. False: that is lost as well.
+    @inline(never)
+    func loseLocked() -> Bool {
         Losses.note()
         rl_number_ends(pointee.descriptor)
-        pointee.descriptor = ownsLocked(pointee.spare) ? pointee.spare : -1
-        if pointee.descriptor < 0 { rl_number_ends(pointee.spare) }
+        pointee.descriptor = -1
+        if ownsLocked(pointee.spare) { swap(&pointee.descriptor, &pointee.spare) }
         makeSpareLocked()
         return pointee.descriptor >= 0
     }
 
     /// Whether a number of the instance still names it.
-    @inline(always)
-    func ownsLocked(_ number: Int32) -> Bool { OwnFiles.has(number, RL_INOTIFY, isMember: pointee.areMembers) }
+    @inline(never)
+    func ownsLocked(_ number: Int32) -> Bool {
+        let other = number == pointee.spare ? pointee.descriptor : pointee.spare
+        return OwnFiles.has(number, RL_INOTIFY, isMember: pointee.areMembers, beside: other)
+    }
 
     /// Another number in the place of one that was lost.
     @inline(never)
     func makeSpareLocked() {
+        rl_number_ends(pointee.spare)
         pointee.spare = highNumber(rl_dup_above(pointee.descriptor, 64))
         _ = rl_number_begins(pointee.spare)
         pointee.areMembers = pointee.areMembers && (pointee.spare < 0 || OwnFiles.enter(pointee.spare))
+    }
+
+    func closeSpareLocked() {
+        closeOwn(pointee.spare, RL_INOTIFY, isMember: pointee.areMembers)
+        pointee.spare = -1
     }
 
     /// Makes the second number of a new instance. Not members, with errno: the kernel has no room; with 0: there is no set.

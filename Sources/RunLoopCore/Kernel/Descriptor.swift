@@ -29,7 +29,10 @@ func movedUp(_ descriptor: Int32) -> Int32 {
 /// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18). `isMember`: of `OwnFiles`.
 @inline(never)
 func closeOwn(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool = false) {
-    if OwnFiles.has(descriptor, kind, isMember: isMember) { rl_sys_close(descriptor) }
+    let isOurs = OwnFiles.has(descriptor, kind, isMember: isMember)
+    // In this order, as in `EpollSet.close`.
+    rl_number_ends(descriptor)
+    if isOurs { rl_sys_close(descriptor) }
 }
 
 /// Whether a descriptor is an eventfd or a timerfd, which has a count (S-SRC-46), by its name in /proc.

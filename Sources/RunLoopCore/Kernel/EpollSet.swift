@@ -102,9 +102,9 @@ struct EpollSet {
         // A set that is the library's has the eventfd, which so needs no /proc to be recognised.
         let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
         let isOurs = EpollSet.isOurs(set: closing, wake)
-        if isNew || isOurs { rl_sys_close(closing) }
-        // Not before the look: meanwhile nobody else in the library gets the number.
+        // In this order: nobody else in the library gets the number while it has a bit, or is open.
         rl_number_ends(closing)
+        if isNew || isOurs { rl_sys_close(closing) }
         EpollSet.releaseWakeDescriptor(known: isOurs ? wake : -1)
     }
 
@@ -114,8 +114,9 @@ struct EpollSet {
         let losses = process.pointee.losses.load(ordering: .sequentiallyConsistent)
         if losses == seen { return false }
         seen = losses
-        // A set may lack an eventfd that replaced another.
+        // A set may lack an eventfd that replaced another, and lacks a file that has the eventfd's number.
         return isOpen && !process.pointee.wakeWasReplaced.load(ordering: .relaxed) && !isOurs
+            && EpollSet.lookForMark(process.pointee.wakeDescriptor.load(ordering: .acquiring)) != 0
     }
 
     var isOurs: Bool { EpollSet.isOurs(set: descriptor, process.pointee.wakeDescriptor.load(ordering: .acquiring)) }
@@ -303,7 +304,7 @@ struct EpollSet {
     private static func rouse(_ epoll: Int32, withoutTrusting known: Int32, isSet: Bool) {
         var wake = known
         // A set that lacks the eventfd is mostly not the one that was meant, in which a loop may be about to sleep.
-        if rl_errno() == ENOENT && !process.pointee.wakeWasReplaced.load(ordering: .relaxed) { Losses.noteSuspicion() }
+        if rl_errno() == ENOENT && !process.pointee.wakeWasReplaced.load(ordering: .relaxed) && lookForMark(known) == 1 { Losses.noteSuspicion() }
         let isRaised = rl_raise_marked(wake, process.pointee.wakeMark)
         // EINVAL: the set's number names something else. So does the number of a set that lacks the eventfd of all the library's sets.
         guard isSet, !isRaised || process.pointee.wakeWasReplaced.load(ordering: .relaxed) else { return }
@@ -369,8 +370,9 @@ struct EpollSet {
         guard process.pointee.wakeDescriptorUsers == 0 else { return }
         let wake = process.pointee.wakeDescriptor.exchange(-1, ordering: .relaxed)
         // A number that was lost may belong to other code by now. Where that cannot be determined, it is better to leak the eventfd.
-        if wake == known || lookForMark(wake) == 1 { rl_sys_close(wake) }
+        let isOurs = wake == known || lookForMark(wake) == 1
         rl_number_ends(wake)
+        if isOurs { rl_sys_close(wake) }
     }
 
     private static func lookForMark(_ wake: Int32) -> Int32 { rl_look_for_mark(wake, process.pointee.wakeMark) }

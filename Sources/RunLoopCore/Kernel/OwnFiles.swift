@@ -30,10 +30,14 @@ enum OwnFiles {
     @inline(never)
     static func enter(_ descriptor: Int32) -> Bool { process.pointee.ownFiles.add(descriptor) }
 
-    /// Whether a number still names the file that it named when it became a member, which `isMember` says. Keeps errno.
+    /// Whether a number still names the file that it named when it became a member, which `isMember` says, and the number `beside` it as well: a
+    /// set that has one of them is the library's. Keeps errno.
     @inline(never)
-    static func has(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool) -> Bool {
-        if isMember, let isOurs = process.pointee.ownFiles.has(descriptor) { return isOurs }
+    static func has(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool, beside other: Int32 = -1) -> Bool {
+        if isMember {
+            if let isOurs = process.pointee.ownFiles.has(descriptor) { return isOurs }
+            if other >= 0, process.pointee.ownFiles.has(other) == true { return false }
+        }
         return rl_is_kind(descriptor, kind)
     }
 

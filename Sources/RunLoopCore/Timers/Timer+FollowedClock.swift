@@ -189,7 +189,8 @@ extension UnsafeMutablePointer where Pointee == RunLoop {
             timers.free()
             forEachModeRecord { mode in
                 mode.pointee.timers.forEachMember {
-                    if $0.timer.followsClock { note($0.timer, &timers) }
+                    // Not those that were added in their callbacks.
+                    if $0.timer.followsClock && !$0.timer.isFiring { note($0.timer, &timers) }
                     return true
                 }
             }

@@ -2,7 +2,7 @@
 #include "../program.h"
 
 extern const struct scenario source_scenarios[], other_scenarios[], fork_scenarios[], meeting_scenarios[], sync_scenarios[], clock_scenarios[],
-    watch_scenarios[], context_scenarios[], turn_scenarios[], socket_scenarios[], queue_scenarios[], look_scenarios[];
+    watch_scenarios[], context_scenarios[], turn_scenarios[], socket_scenarios[], queue_scenarios[], look_scenarios[], lost_scenarios[];
 const struct scenario *family_scenarios(void);
 
 const struct scenario *scenario_group(int index) {
@@ -19,7 +19,8 @@ const struct scenario *scenario_group(int index) {
     case 9: return socket_scenarios;
     case 10: return queue_scenarios;
     case 11: return look_scenarios;
-    case 12: return family_scenarios();
+    case 12: return lost_scenarios;
+    case 13: return family_scenarios();
     default: return NULL;
     }
 }

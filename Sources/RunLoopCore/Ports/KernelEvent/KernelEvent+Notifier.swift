@@ -78,9 +78,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         guard instance.pointee.users == 0 else { return }
         instance.pointee.nextTry.store(0, ordering: .relaxed)
         closeOwn(instance.pointee.descriptor, RL_INOTIFY, isMember: instance.pointee.areMembers)
-        closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
-        rl_number_ends(instance.pointee.descriptor)
-        rl_number_ends(instance.pointee.spare)
+        instance.closeSpareLocked()
         pointee.table.free()
     }
 
@@ -182,6 +180,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             for _ in 0..<1024 {
                 let count = rl_sys_read(instance.pointee.descriptor, start, room)
                 isRefused = count < 0 && rl_errno() != EAGAIN
+                if count < 0 && !isRefused && isOtherInstance && instance.loseLocked() { continue }
                 var offset = 0
                 while offset + MemoryLayout<inotify_event>.size <= count {
                     let event = start + offset
@@ -199,6 +198,14 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             source.tellWhatHappened()
         }
         return !isRefused
+    }
+
+    /// Whether the first number, which has nothing to read, names an instance of the program's: nobody else reads that of the library.
+    @inline(never)
+    private var isOtherInstance: Bool {
+        let ready = UInt32(POLLIN)
+        guard let events = eventsNow(of: instance.pointee.spare, .read), events & ready != 0 else { return false }
+        return eventsNow(of: instance.pointee.descriptor, .read) == 0
     }
 
     private func accept(_ event: inotify_event, _ name: UnsafePointer<CChar>?) {
@@ -262,13 +269,16 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         instance.pointee.lock.resetInChild()
         guard instance.pointee.users > 0 else { return }
         _ = instance.isOpenLocked()
-        closeOwn(instance.pointee.spare, RL_INOTIFY, isMember: instance.pointee.areMembers)
-        let isMade = renewDescriptor(&instance.pointee.descriptor) { Notifier.make() }
+        instance.closeSpareLocked()
         pointee.table.clear()
         forEachSource {
-            $0.forEachWatch { $0.pointee.number = -1 }
+            $0.forEachWatch {
+                _ = rl_number_begins($0.pointee.descriptor)
+                $0.pointee.number = -1
+            }
             return true
         }
+        let isMade = renewDescriptor(&instance.pointee.descriptor) { Notifier.make() }
         if isMade {
             // First those that are known by a descriptor, for which it is the same inode in any case.
             forEachSource { source in

@@ -250,7 +250,10 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         watch.pointee.descriptorUsers += 1
         let known = watch.pointee.descriptor
         let isShared = known >= 0 && known != descriptor && FileIdentity(descriptor).has(known)
-        if isShared { rl_sys_close(descriptor) } else { watch.pointee.descriptor = descriptor }
+        if isShared { return _ = rl_sys_close(descriptor) }
+        rl_number_ends(known)
+        _ = rl_number_begins(descriptor)
+        watch.pointee.descriptor = descriptor
     }
 
     private func maskOfFile(_ status: stat) -> UInt32 {

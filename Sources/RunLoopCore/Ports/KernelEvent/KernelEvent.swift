@@ -295,7 +295,6 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.descriptor = -1
         rl_compiler_barrier()
         if closing >= 0 { closeOwn(closing, kind, isMember: pointee.isMember) }
-        rl_number_ends(closing)
         pointee.lock.unlockWord()
     }
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "../program.h"
+
+/* Sets of loops that the program closes by mistake (S-FD-18). A loop that sleeps is told by its next wake-up, and nothing is lost. */
+const struct scenario lost_scenarios[] = {
+    {"lost.set_meets_sleep", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: lose L; signal A; wake L"},
+    {"lost.set_meets_signal", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: lose L | U: signal A; wake L"},
+    {"lost.file_meets_signal", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: lose L 1 | U: signal A; wake L"},
+    {"lost.set_meets_bytes", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until D | T: lose L; signal D; signal A; wake L"},
+    {"lost.file_meets_bytes", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until D | T: lose L 1; signal D; signal A; wake L"},
+    {"lost.set_meets_new_set", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop / lose L; add E; once | T: signal A; wake L"},
+    {"lost.set_meets_new_sleeper", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B / lose L; add E; until B | T: signal A; wake L; signal B; wake M"},
+    {"lost.set_meets_new_set_of_third", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B / add E; until B | T: lose L; signal A; wake L; signal B; wake M"},
+    {"lost.two_sets_meet_sleepers", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B; add E; once / until B | T: lose L; lose M; signal B; wake M; signal A; wake L"},
+    {"lost.set_again_meets_sleep", "S-FD-18", "A=source D=port",
+     "L: loop; add A; add D; once / until A | T: lose L; wake L; lose L; signal A; wake L"},
+    {"lost.set_meets_mode", "S-FD-18", "A=source D=port E=port", "L: loop; add A; add D; once / add E m; run m; until A | T: lose L; signal A; wake L"},
+    {"lost.set_meets_end_of_loop", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add E; once / once; end | T: lose M; signal A; wake L"},
+    {"lost.set_meets_end_and_new_set", "S-FD-18", "A=source D=port E=port F=port",
+     "L: loop; add A; add D; once / add F m; run m; until A | M: loop; add E; once / once; end | T: lose M; signal A; wake L"},
+    {"lost.file_meets_end_of_loop", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add E; once / once; end | T: lose M 1; signal A; wake L"},
+    {"lost.set_meets_fork", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | F: loop; add E; once / fork{once} | T: lose L; signal A; wake L"},
+    {"lost.set_of_forker_meets_fork", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | F: loop; add E; once / fork{once} | T: lose F; signal A; wake L"},
+    {"lost.set_meets_host", "S-FD-18", "A=source D=port E=port", "L: loop; add A; add D / foreign A | M: loop / lose L; add E; once | T: signal A; wake L"},
+    {"lost.set_meets_new_host", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B; add E / lose L; foreign B | T: signal A; wake L; signal B; wake M"},
+    {"lost.set_of_host_meets_signal", "S-FD-18", "A=source D=port", "L: loop; add A; add D / foreign A | T: lose L; signal A; wake L"},
+    {NULL, NULL, NULL, NULL},
+};
