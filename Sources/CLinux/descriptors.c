@@ -153,7 +153,9 @@ static const struct timespec clock_watch_mark = {CLOCK_WATCH_INTERVAL, 20010101}
 
 static bool has_interval(int descriptor, struct timespec interval) {
     struct itimerspec setting;
-    return timerfd_gettime(descriptor, &setting) == 0 && setting.it_interval.tv_sec == interval.tv_sec && setting.it_interval.tv_nsec == interval.tv_nsec;
+    /* A filter may refuse it: then nothing shows that it is another one. */
+    if (timerfd_gettime(descriptor, &setting) != 0) return errno != EBADF && errno != EINVAL;
+    return setting.it_interval.tv_sec == interval.tv_sec && setting.it_interval.tv_nsec == interval.tv_nsec;
 }
 
 static struct timespec interval_of_mark(uint32_t mark) { return (struct timespec){MARK_INTERVAL, mark % 1000000000}; }
@@ -198,14 +200,43 @@ bool rl_is_own_number(int number) {
     return word && __atomic_load_n(word, __ATOMIC_SEQ_CST) & bit_of(number);
 }
 
-bool rl_number_begins(int number) {
+void rl_number_begins(int number) {
     unsigned long *word = word_of(number);
-    return !word || !(__atomic_fetch_or(word, bit_of(number), __ATOMIC_SEQ_CST) & bit_of(number));
+    if (word) __atomic_fetch_or(word, bit_of(number), __ATOMIC_SEQ_CST);
 }
 
 void rl_number_ends(int number) {
     unsigned long *word = word_of(number);
     if (word) __atomic_fetch_and(word, ~bit_of(number), __ATOMIC_SEQ_CST);
+}
+
+/* The first number from `from` on that has no bit. */
+static int first_without_owner(int from) {
+    while (from < KNOWN_NUMBERS) {
+        const unsigned long free = ~__atomic_load_n(word_of(from), __ATOMIC_RELAXED) >> from % (int)BITS;
+        if (free) return from + __builtin_ctzl(free);
+        from += (int)BITS - from % (int)BITS;
+    }
+    return from;
+}
+
+static int dup_without_owner(int descriptor, int from) {
+    for (;;) {
+        from = first_without_owner(from);
+        /* Seldom one that the program has closed: only where all before it are taken by others. */
+        const int number = rl_dup_above(descriptor, from);
+        if (!rl_is_own_number(number)) return number;
+        rl_sys_close(number);
+        from = number + 1;
+    }
+}
+
+int rl_dup_high(int descriptor) { return dup_without_owner(descriptor, 64); }
+
+int rl_dup_own(int descriptor) {
+    const int number = rl_dup_high(descriptor);
+    if (number >= 0 || (descriptor >= 3 && !rl_is_own_number(descriptor))) return number;
+    return dup_without_owner(descriptor, descriptor < 3 ? 3 : descriptor + 1);
 }
 
 void rl_forget_numbers(void) {

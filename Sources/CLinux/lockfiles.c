@@ -97,7 +97,7 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     int locked = error ? locked_bytes(file, 1) : FREE;
     int unknown = rl_read_note(file, &found);
     if (unknown) return unknown;
-    if (!rl_is_holding_named(folder, name, &found.holding)) return EAGAIN;
+    if (rl_look_for_holding(folder, name, &found.holding) != 0) return EAGAIN;
     /* An object that has only the second byte removes the file. */
     if (error == EBUSY && !locked) return EAGAIN;
     if (locked == LOCKED_BOTH) found.holding.number = 0;
@@ -219,14 +219,12 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
     return close_for(folder, error == HELD_BY_OTHERS || error == EBUSY ? EWOULDBLOCK : error);
 }
 
-/* Whether the descriptor is that of the holding: a program that closed the number without the object's knowledge may have reused it. */
-static bool is_own(const struct rl_lock_file *lock) {
+/* 0 if the descriptor is that of the holding, and ESTALE if not: a program that closed the number without the object's knowledge may have reused it.
+ * Otherwise the file system does not say. */
+static int look_at_own(const struct rl_lock_file *lock) {
     struct stat status;
-    if (lock->descriptor < 0) return false;
-    /* Only EBADF is an answer: after any other error, which passes, the lock would stay with a descriptor that nobody closes. */
-    for (int rest = 3; fstat(lock->descriptor, &status) != 0; rest--)
-        if (errno == EBADF || rest == 0) return false;
-    return (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device;
+    if (fstat(lock->descriptor, &status) != 0) return errno == EBADF ? ESTALE : errno;
+    return (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device ? 0 : ESTALE;
 }
 
 /* Whether the number, closed without the object's knowledge, is that of another object's lock by now. */
@@ -236,16 +234,19 @@ static bool is_of_another(const struct rl_lock_file *lock) {
 }
 
 static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
-    int error = ESTALE, file = lock->descriptor;
-    if (is_own(lock) && !is_of_another(lock)) {
-        if (folder != -1 && rl_is_holding_named(folder, name, &lock->holding)) error = 0;
+    int error = look_at_own(lock), file = lock->descriptor;
+    if (error && error != ESTALE) return error;
+    const bool is_own = !error && !is_of_another(lock);
+    error = is_own && folder != -1 ? rl_look_for_holding(folder, name, &lock->holding) : ESTALE;
+    if (error && error != ESTALE) return error;
+    if (is_own) {
         bool removes = !error && set_bytes(file, F_WRLCK, REMOVES, 1);
         if (!error && !removes) {
             /* An object that has the byte at this moment breaks the lock, or came too late for that: see remove_ended. */
             set_bytes(file, F_UNLCK, HELD, 2);
             removes = set_bytes(file, F_WRLCK, HELD, 2);
         }
-        if (removes && rl_is_holding_named(folder, name, &lock->holding)) unlinkat(folder, name, 0);
+        if (removes && rl_look_for_holding(folder, name, &lock->holding) == 0) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, HELD, 2);
         rl_sys_close(file);
     }
@@ -295,7 +296,7 @@ static void remove_ended(int folder, const char *name, int file) {
     bool has_ended = false;
     for (int turns = 0; turns < 100 && !has_ended && !is_byte_locked(file) && take_removal(file); turns++) {
         has_ended = !is_byte_locked(file);
-        if (has_ended && rl_read_note(file, &found) == 0 && found.is_local && rl_is_holding_named(folder, name, &found.holding)) unlinkat(folder, name, 0);
+        if (has_ended && rl_read_note(file, &found) == 0 && found.is_local && rl_look_for_holding(folder, name, &found.holding) == 0) unlinkat(folder, name, 0);
         set_bytes(file, F_UNLCK, REMOVES, 1);
     }
 }
@@ -321,7 +322,7 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
         /* Another one, which has begun since; or the same one, which was locking and has written its note since. */
         if (!rl_is_same_holding(&now.holding, &found.holding)) return is_byte_locked(file) ? EBUSY : 0;
     }
-    if (!rl_is_holding_named(folder, name, &found.holding)) return 0;
+    if (rl_look_for_holding(folder, name, &found.holding) != 0) return 0;
     return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
@@ -351,8 +352,16 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
     return close_for(folder, error);
 }
 
+void rl_lock_file_end(struct rl_lock_file *lock) {
+    rl_lock_file_give_back(lock);
+    /* Where the file system does not say whose the file is, nobody else will close it. */
+    if (lock->descriptor < 0) return;
+    set_bytes(lock->descriptor, F_UNLCK, HELD, 2);
+    rl_sys_close(lock->descriptor);
+}
+
 void rl_lock_file_forget(struct rl_lock_file *lock) {
-    if (is_own(lock)) rl_sys_close(lock->descriptor);
+    if (lock->descriptor >= 0 && look_at_own(lock) != ESTALE) rl_sys_close(lock->descriptor);
     lock->descriptor = -1;
     /* What was seen stays: the child breaks no lock that was taken after that. */
     lock->is_held = false;

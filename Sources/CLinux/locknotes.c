@@ -58,8 +58,8 @@ int rl_read_note(int file, struct rl_lock_note *found) {
     return memcmp(note, begin, expected) == 0 ? 0 : EEXIST;
 }
 
-bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) {
+int rl_look_for_holding(int folder, const char *name, const struct rl_holding *holding) {
     struct stat status;
-    return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)status.st_dev == holding->device &&
-           (uint64_t)status.st_ino == holding->inode;
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT || errno == ENOTDIR ? ESTALE : errno;
+    return (uint64_t)status.st_dev == holding->device && (uint64_t)status.st_ino == holding->inode ? 0 : ESTALE;
 }

@@ -18,8 +18,8 @@ int rl_write_note(int file, bool local, struct rl_holding *holding) __attribute_
 /* 0, or EEXIST: it is not a lock file; or another errno: that is not known. */
 int rl_read_note(int file, struct rl_lock_note *found) __attribute__((visibility("hidden")));
 
-/* Whether the name still refers to the file of the holding. */
-bool rl_is_holding_named(int folder, const char *name, const struct rl_holding *holding) __attribute__((visibility("hidden")));
+/* 0 if the name refers to the file of the holding, and ESTALE if not; or another errno: that is not known. */
+int rl_look_for_holding(int folder, const char *name, const struct rl_holding *holding) __attribute__((visibility("hidden")));
 
 static inline bool rl_is_same_holding(const struct rl_holding *one, const struct rl_holding *other) {
     return one->device == other->device && one->inode == other->inode && one->number == other->number;

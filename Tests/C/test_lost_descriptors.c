@@ -447,7 +447,6 @@ RL_TEST(a_host_whose_number_was_closed, "S-FD-18 S-FRN-3",
             close(host.fd);
             wait_as_another_loop(&another);
             RLForeignRunPrepare(run);
-            ck_assert_int_ne(fcntl(RLForeignRunGetDescriptor(run), F_GETFD), -1);
             thread = thread_start(call_and_wake, RLGetCurrent());
         }
         const int before = count_of(&sleeper_calls);

@@ -234,6 +234,9 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
         everybody_knows();
         note_step(ACCESS_BARRIER, 0, 0, 0, 0, 0, "membarrier", 0);
         return 0;
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
     case SYS_epoll_pwait:
         return wait_in_epoll((int)a, (struct epoll_event *)b, (int)c, (int)d < 0 ? -1 : (int64_t)(int)d * 1000000);
     case SYS_epoll_pwait2:

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -847,11 +848,18 @@ static void do_until(struct call *call) {
 }
 
 /* The loop under a host that polls its descriptor, until the callback was called. */
+static RLForeignRunRef create_foreign_run(struct call *call) {
+    RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
+    /* The program may close a number before the call returns. */
+    if (!foreign && errno == EBADF) foreign = RLForeignRunCreate(mode_of(call));
+    if (!foreign) fail("no foreign run: %s", strerror(errno));
+    return foreign;
+}
+
 static void do_foreign(struct call *call) {
     struct item *item = call->item[0];
     loop_of(call);
-    RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
-    if (!foreign) fail("no foreign run");
+    RLForeignRunRef foreign = create_foreign_run(call);
     struct pollfd request = {RLForeignRunGetDescriptor(foreign), POLLIN, 0};
     for (int turn = 0; item->performed < (call->has_number ? (int)call->number : 1); turn++) {
         double seconds = RLForeignRunPrepare(foreign);
@@ -869,8 +877,7 @@ static void do_host(struct call *call) {
     struct item *item = call->item[0];
     int kind = call->has_number ? (int)call->number : 0;
     RLRunLoopRef loop = loop_of(call);
-    RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
-    if (!foreign) fail("no foreign run");
+    RLForeignRunRef foreign = create_foreign_run(call);
     struct pollfd request = {RLForeignRunGetDescriptor(foreign), POLLIN, 0};
     for (int turn = 0; !item || item->performed == 0; turn++) {
         if (kind & 2 && turn < 4) RLRunInMode("m", 0, false);

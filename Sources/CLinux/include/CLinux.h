@@ -264,11 +264,11 @@ static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
-/* For a descriptor below 64: above the first three in any case, if the process may have so many, since a program without some of them writes there. */
-static inline int rl_dup_own(int descriptor) {
-    int number = rl_dup_above(descriptor, 64);
-    return number < 0 && descriptor < 3 ? rl_dup_above(descriptor, 3) : number;
-}
+/* At 64 or above, at a number without an owner in the library; -1 with errno if that is not to be had. */
+int rl_dup_high(int descriptor) __attribute__((visibility("hidden")));
+/* The same, but one of the first three gets a higher number in any case, if the process may have so many, since a program without some of them writes
+ * there; so does one whose number has an owner. */
+int rl_dup_own(int descriptor) __attribute__((visibility("hidden")));
 
 /* Makes the number name what another descriptor names. Returns the number, or -1 if that fails. */
 static inline int rl_replace(int number, int descriptor) {
@@ -298,9 +298,9 @@ static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_
 
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
-/* A set, a kernel event source, the notifier of files or the wake-up descriptor gets a number, and gives it up when it has closed it or found it lost. False if
- * it is that of another one, which the program has closed. Numbers from 65,536 up are not known. */
-bool rl_number_begins(int number) __attribute__((visibility("hidden")));
+/* A set, a kernel event source, the notifier of files or the wake-up descriptor gets a number, and gives it up when it is about to close it or has found it lost.
+ * Numbers from 65,536 up are not known. */
+void rl_number_begins(int number) __attribute__((visibility("hidden")));
 void rl_number_ends(int number) __attribute__((visibility("hidden")));
 bool rl_is_own_number(int number) __attribute__((visibility("hidden")));
 

@@ -75,8 +75,8 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     @inline(never)
     func makeSpareLocked() {
         rl_number_ends(pointee.spare)
-        pointee.spare = highNumber(rl_dup_above(pointee.descriptor, 64))
-        _ = rl_number_begins(pointee.spare)
+        pointee.spare = rl_dup_high(pointee.descriptor)
+        rl_number_begins(pointee.spare)
         pointee.areMembers = pointee.areMembers && (pointee.spare < 0 || OwnFiles.enter(pointee.spare))
     }
 
@@ -88,7 +88,7 @@ extension UnsafeMutablePointer where Pointee == NotifierPort {
     /// Makes the second number of a new instance. Not members, with errno: the kernel has no room; with 0: there is no set.
     @inline(always)
     func enterNumbersLocked() {
-        _ = rl_number_begins(pointee.descriptor)
+        rl_number_begins(pointee.descriptor)
         pointee.areMembers = OwnFiles.enter(pointee.descriptor)
         makeSpareLocked()
     }

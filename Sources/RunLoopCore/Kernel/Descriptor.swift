@@ -6,24 +6,14 @@ import CRunLoopLinux
 ///
 /// A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other.
 func highNumber(_ descriptor: Int32) -> Int32 {
-    var number = movedUp(descriptor)
-    while number >= 0 && rl_is_own_number(number) {
-        let other = rl_dup_above(number, number + 1)
-        let error = rl_errno()
-        rl_sys_close(number)
-        rl_set_errno(error)
-        number = other
-    }
-    return number
-}
-
-/// The first part of that.
-func movedUp(_ descriptor: Int32) -> Int32 {
-    guard descriptor >= 0 && descriptor < 64 else { return descriptor }
-    let high = rl_dup_own(descriptor)
-    guard high >= 0 else { return descriptor }
+    let isKnown = rl_is_own_number(descriptor)
+    if descriptor < 0 || descriptor >= 64 && !isKnown { return descriptor }
+    let number = rl_dup_own(descriptor)
+    if number < 0 && !isKnown { return descriptor }
+    let error = rl_errno()
     rl_sys_close(descriptor)
-    return high
+    rl_set_errno(error)
+    return number
 }
 
 /// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18). `isMember`: of `OwnFiles`.

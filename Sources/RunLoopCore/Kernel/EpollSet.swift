@@ -60,26 +60,18 @@ struct EpollSet {
         return true
     }
 
-    private static func putWake(_ wake: Int32, in epoll: Int32) -> Bool { rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 }
+    /// A late waker may have done it.
+    private static func putWake(_ wake: Int32, in epoll: Int32) -> Bool {
+        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 || rl_errno() == EEXIST
+    }
 
     /// A new set without the eventfd; -1 with errno if none is available. It has the number of no set of the library's that the program has closed: who
-    /// sleeps in that, changes it, or is a host that waits for it, has to find its number closed. Each turn keeps a number from the next one.
+    /// sleeps in that, changes it, or is a host that waits for it, has to find its number closed.
     @inline(never)
-    static func makeNumber(isFirst: Bool = true) -> Int32 {
-        let number = movedUp(epoll_create1(Int32(EPOLL_CLOEXEC)))
-        if number < 0 || rl_number_begins(number) { return number }
-        // Whoever begins to sleep in it at this moment is roused as well.
-        let wake = process.pointee.wakeDescriptor.load(ordering: .acquiring)
-        _ = putWake(wake, in: number)
-        let other = makeNumber(isFirst: false)
-        let error = rl_errno()
-        rl_sys_close(number)
-        if isFirst {
-            Losses.note()
-            _ = rl_raise_marked(wake, process.pointee.wakeMark)
-        }
-        rl_set_errno(error)
-        return other
+    static func makeNumber() -> Int32 {
+        let number = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
+        rl_number_begins(number)
+        return number
     }
 
     /// Closes a set that `makeNumber` has made; nothing if there is none.
@@ -153,7 +145,7 @@ struct EpollSet {
     static func forgetNumbersInChild() {
         rl_forget_numbers()
         let wake = process.pointee.wakeDescriptor.load(ordering: .relaxed)
-        if wake >= 0 { _ = rl_number_begins(wake) }
+        if wake >= 0 { rl_number_begins(wake) }
     }
 
     /// In the child of `fork`: makes a set of its own under the same number, which other code may have been given. If no second
@@ -164,7 +156,7 @@ struct EpollSet {
         var fresh = EpollSet()
         if isOurs, fresh.open(), rl_replace_in_child(descriptor, fresh.descriptor) >= 0 {
             fresh.close()
-            _ = rl_number_begins(descriptor)
+            rl_number_begins(descriptor)
         } else {
             fresh.close()
             close()
@@ -316,6 +308,8 @@ struct EpollSet {
                 if rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0 { return }
                 if rl_errno() == ENOENT && rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 { return }
             }
+            // The set is just being made, or was closed.
+            if lookForMark(wake) == 1 { return }
             guard let made = replaceWakeDescriptor(wake) else { return }
             wake = made
         }
@@ -331,7 +325,7 @@ struct EpollSet {
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
         if exchanged {
-            _ = rl_number_begins(made)
+            rl_number_begins(made)
             rl_number_ends(lost)
         } else {
             rl_sys_close(made)
@@ -355,7 +349,7 @@ struct EpollSet {
             made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
             guard made >= 0 else { return nil }
             process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
-            _ = rl_number_begins(made)
+            rl_number_begins(made)
             process.pointee.wakeDescriptor.store(made, ordering: .releasing)
         }
         process.pointee.wakeDescriptorUsers += 1

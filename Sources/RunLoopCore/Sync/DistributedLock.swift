@@ -39,7 +39,7 @@ extension DistributedLock: Object {
     }
 
     private static func destroy(_ lock: DistributedLockPointer) {
-        _ = rl_lock_file_give_back(&lock.pointee.file)
+        rl_lock_file_end(&lock.pointee.file)
         DistributedLocks.shared.pointee.lock.lockWord()
         DistributedLocks.shared.pointee.all.remove(lock)
         DistributedLocks.shared.pointee.lock.unlockWord()

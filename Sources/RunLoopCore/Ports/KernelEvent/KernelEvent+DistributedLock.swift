@@ -39,9 +39,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         guard let path = strdup(lock.pointee.file.path) else { trap("RLKernelEventSourceCreate", "out of memory") }
         pointee.path = path
         // Where the kernel has no room for a watch the source looks periodically.
-        if !watchVnode(wants: Note.delete.rawValue | Note.rename.rawValue | Note.replace.rawValue | Note.closeWrite.rawValue) {
-            closeVnode()
-        }
+        _ = watchVnode(wants: Note.delete.rawValue | Note.rename.rawValue | Note.replace.rawValue | Note.closeWrite.rawValue)
         tellLock()
         return true
     }

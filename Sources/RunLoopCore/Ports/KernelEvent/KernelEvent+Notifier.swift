@@ -153,13 +153,13 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     func readEvents() -> Bool {
         lock()
         defer { unlock() }
-        return instance.pointee.users == 0 || readLocked()
+        return instance.pointee.users == 0 || readLocked(isReported: true)
     }
 
     /// What it means for the sources is determined at the end: an event that is still in the kernel must not be taken for one of a file that a source
     /// watches only now. The kernel's queue is bounded, and so is the number of reads, if other processes fill it as fast.
     @discardableResult
-    func readLocked() -> Bool {
+    func readLocked(isReported: Bool = false) -> Bool {
         // Another thread may have tried since the caller found that it is time.
         let nextTry = instance.pointee.nextTry.load(ordering: .relaxed)
         let tries = nextTry != 0 && Clock.now() >= nextTry
@@ -180,7 +180,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
             for _ in 0..<1024 {
                 let count = rl_sys_read(instance.pointee.descriptor, start, room)
                 isRefused = count < 0 && rl_errno() != EAGAIN
-                if count < 0 && !isRefused && isOtherInstance && instance.loseLocked() { continue }
+                if count < 0 && isReported && !isRefused && isOtherInstance && instance.loseLocked() { continue }
                 var offset = 0
                 while offset + MemoryLayout<inotify_event>.size <= count {
                     let event = start + offset
@@ -203,9 +203,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
     /// Whether the first number, which has nothing to read, names an instance of the program's: nobody else reads that of the library.
     @inline(never)
     private var isOtherInstance: Bool {
-        let ready = UInt32(POLLIN)
-        guard let events = eventsNow(of: instance.pointee.spare, .read), events & ready != 0 else { return false }
-        return eventsNow(of: instance.pointee.descriptor, .read) == 0
+        readiness(of: instance.pointee.spare, .read) != [] && instance.ownsLocked(instance.pointee.spare)
+            && readiness(of: instance.pointee.descriptor, .read, believed: .read) == []
     }
 
     private func accept(_ event: inotify_event, _ name: UnsafePointer<CChar>?) {
@@ -273,7 +272,7 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         pointee.table.clear()
         forEachSource {
             $0.forEachWatch {
-                _ = rl_number_begins($0.pointee.descriptor)
+                rl_number_begins($0.pointee.descriptor)
                 $0.pointee.number = -1
             }
             return true

@@ -94,8 +94,22 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         if !port.ownsLocked(port.pointee.spare) { port.makeSpareLocked() }
         vnode.enlist(in: withUnsafeMutablePointer(to: &notifier.pointee.sources) { $0 })
         let isOpen = vnode.open()
+        // Before another thread may fork.
+        if !isOpen { endVnodeLocked(vnode) }
         notifier.unlock()
+        if !isOpen { CRunLoopLinux.free(vnode) }
         return isOpen
+    }
+
+    /// Keeps errno.
+    @inline(never)
+    private func endVnodeLocked(_ vnode: VnodePointer) {
+        let error = rl_errno()
+        pointee.vnode = nil
+        vnode.close()
+        vnode.delist()
+        Notifier.shared.releaseLocked()
+        rl_set_errno(error)
     }
 
     /// Asks for what the first look needs before that one holds the lock: a file system that does not answer holds up this call alone.
@@ -120,12 +134,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         notifier.lock()
         // Either invalidation or death comes first.
         let isOpen = pointee.vnode == vnode
-        pointee.vnode = nil
-        if isOpen {
-            vnode.close()
-            vnode.delist()
-            notifier.releaseLocked()
-        }
+        if isOpen { endVnodeLocked(vnode) }
         notifier.unlock()
         if isOpen { CRunLoopLinux.free(vnode) }
     }
@@ -252,7 +261,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         let isShared = known >= 0 && known != descriptor && FileIdentity(descriptor).has(known)
         if isShared { return _ = rl_sys_close(descriptor) }
         rl_number_ends(known)
-        _ = rl_number_begins(descriptor)
+        rl_number_begins(descriptor)
         watch.pointee.descriptor = descriptor
     }
 

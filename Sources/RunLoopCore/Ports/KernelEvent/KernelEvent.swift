@@ -179,7 +179,7 @@ extension KernelEvent {
         if NotifierPort.shared.pointee.users > 0 { NotifierPort.shared.enterNumbersLocked() }
         KernelEvents.shared.pointee.all.forEach { record in
             guard record.pointee.descriptor >= 0 else { return }
-            _ = rl_number_begins(record.pointee.descriptor)
+            rl_number_begins(record.pointee.descriptor)
             record.pointee.isMember = OwnFiles.enter(record.pointee.descriptor)
         }
     }
@@ -241,7 +241,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
     func own(_ descriptor: Int32) -> Bool {
         pointee.descriptor = descriptor
         guard descriptor >= 0 else { return false }
-        _ = rl_number_begins(descriptor)
+        rl_number_begins(descriptor)
         pointee.isMember = OwnFiles.enter(descriptor)
         return pointee.isMember || rl_errno() == 0
     }
