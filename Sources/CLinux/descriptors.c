@@ -101,6 +101,7 @@ bool rl_raise_marked(int descriptor, uint64_t mark) {
     static const uint64_t one = 1;
     /* The second number keeps the inspected file open, whatever happens to the first. */
     int held = rl_dup_above(descriptor, 64);
+    if (held < 0) held = rl_dup_above(descriptor, 3);
     if (held < 0) return false;
     bool isOurs = rl_look_for_mark(held, mark) == 1;
     if (isOurs) rl_sys_write(held, &one, sizeof one);

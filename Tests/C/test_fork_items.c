@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum kind { V0, PORT, INBOX, ONE_SHOT, REPEATING, OBSERVER, KINDS };
@@ -284,3 +285,34 @@ RL_TEST(inboxes, "S-FORK-3 S-FORK-1", "The same for the sources of Mach-like por
 RL_TEST(one_shot_timers, "S-FORK-3 S-FORK-1", "The same for one-shot timers") { try_kind(ONE_SHOT); }
 RL_TEST(repeating_timers, "S-FORK-3 S-FORK-1", "The same for repeating timers") { try_kind(REPEATING); }
 RL_TEST(observers, "S-FORK-3 S-FORK-1", "The same for observers") { try_kind(OBSERVER); }
+
+static void ignore_report(RLSourceRef source, const RLKernelEvent *event, void *info) { (void)source, (void)event, (void)info; }
+
+/* Sources of files that cannot be made, as a program makes them that looks whether a file is there. */
+static bool quits_making;
+static void make_impossible_sources(void *kind) {
+    RLDistributedLockRef lock = RLDistributedLockCreate("/missing/lock");
+    while (!__atomic_load_n(&quits_making, __ATOMIC_SEQ_CST)) {
+        RLKernelEvent event = {.ident = UINT16_MAX, .filter = kRLKernelFilterVnode, .fflags = kRLNoteWrite};
+        if (*(int *)kind == 1) event.path = "/missing/file";
+        if (*(int *)kind == 2) event = (RLKernelEvent){.ident = (uintptr_t)lock, .filter = kRLKernelFilterDistributedLock};
+        RLRelease(RLKernelEventSourceCreate(&event, ignore_report, NULL));
+    }
+    RLRelease(lock);
+}
+
+RL_TEST(a_fork_beside_a_source_that_cannot_be_made, "S-KEV-9 S-FORK-1", "The child of a fork ends as it likes while another thread's creation of a source of a file fails") {
+    for (int each = 0; each < 3; each++) {
+        quits_making = false;
+        Thread *thread = thread_start(make_impossible_sources, &each);
+        for (int i = 0; i < 300; i++) {
+            int status;
+            pid_t child = fork();
+            if (child == 0) _exit(0);
+            ck_assert_int_eq(waitpid(child, &status, 0), child);
+            ck_assert_int_eq(status, 0);
+        }
+        __atomic_store_n(&quits_making, true, __ATOMIC_SEQ_CST);
+        thread_join(thread);
+    }
+}

@@ -481,3 +481,75 @@ RL_TEST(a_folder_whose_number_was_closed, "S-FD-18 S-KEV-11", "Where the number 
     }
     rmdir(place);
 }
+
+RL_TEST(another_folders_number, "S-FD-18 S-KEV-16", "The end of a source of a file whose folder's number was closed leaves the folder of the next source alone") {
+    char places[2][32], paths[2][64];
+    RLSourceRef sources[2];
+    int numbers[8];
+    keep_alive(RLGetCurrent(), kRLDefaultMode);
+    RLRunInMode(kRLDefaultMode, 0, false);
+    for (int i = 0; i < 2; i++) {
+        snprintf(places[i], sizeof places[i], "/tmp/rl-folders.XXXXXX");
+        ck_assert_ptr_nonnull(mkdtemp(places[i]));
+        snprintf(paths[i], sizeof paths[i], "%s/file", places[i]);
+        close(open(paths[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        DescriptorSet before = descriptors_now();
+        RLKernelEvent event = {.path = paths[i], .filter = kRLKernelFilterVnode, .fflags = kRLNoteReplace | kRLNoteWrite};
+        sources[i] = RLKernelEventSourceCreate(&event, count_report, NULL);
+        ck_assert_ptr_nonnull(sources[i]);
+        RLAddSource(RLGetCurrent(), sources[i], kRLDefaultMode);
+        ck_assert_int_eq(opened_since(&before, places[i], numbers), 1);
+        if (i == 0) close(numbers[0]);
+    }
+    RLSourceInvalidate(sources[0]);
+    RLRelease(sources[0]);
+    ck_assert_int_ge(fcntl(numbers[0], F_GETFD), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(other, sizeof other, "%s/new", places[1]);
+        close(open(other, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+        ck_assert_int_eq(rename(other, paths[1]), 0);
+        expect_report();
+    }
+    RLSourceInvalidate(sources[1]);
+    RLRelease(sources[1]);
+    for (int i = 0; i < 2; i++) {
+        unlink(paths[i]);
+        rmdir(places[i]);
+    }
+}
+
+RL_TEST(an_instance_of_the_programs_beside_the_second_number, "S-FD-18 S-KEV-11",
+        "Sources of files report where an instance of the program's has the first number of their own, and the set that would show it, or the wake-up descriptor, was lost before") {
+    make_files();
+    for (int which = 0; which < 2; which++) {
+        DescriptorSet before = descriptors_now();
+        int numbers[8];
+        file.source = RLKernelEventSourceCreate(&file.event, count_report, NULL);
+        ck_assert_ptr_nonnull(file.source);
+        ck_assert_int_eq(opened_since(&before, "[eventpoll]", numbers), 1);
+        if (which == 0) close(numbers[0]);
+        RLAddSource(RLGetCurrent(), file.source, kRLDefaultMode);
+        RLRunInMode(kRLDefaultMode, 0, false);
+        if (which == 1) {
+            DescriptorSet nothing = {0};
+            const int count = opened_since(&nothing, "[eventfd]", numbers);
+            ck_assert_int_ge(count, 1);
+            close(numbers[count - 1]);
+            RLWakeUp(RLGetCurrent());
+            RLRunInMode(kRLDefaultMode, 0, false);
+        }
+        ck_assert_int_eq(opened_since(&before, "inotify", numbers), 2);
+        int mine = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        ck_assert_int_ge(inotify_add_watch(mine, other, IN_ATTRIB), 0);
+        ck_assert_int_eq(dup3(mine, numbers[0], O_CLOEXEC), numbers[0]);
+        reports = 0;
+        ck_assert_int_eq(chmod(watched, which ? 0640 : 0600), 0);
+        expect_report();
+        ck_assert_int_ge(fcntl(numbers[0], F_GETFD), 0);
+        close(numbers[0]);
+        close(mine);
+        RLSourceInvalidate(file.source);
+        RLRelease(file.source);
+    }
+    remove_files();
+}

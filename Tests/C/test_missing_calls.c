@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -385,4 +386,35 @@ RL_TEST(two_loops_share_a_counter_without_preadv2, "S-ARG-11 S-SRC-46",
     hook_system_calls(NULL);
     ck_assert_int_eq(counter.reads, 1);
     RLRelease(counter.source);
+}
+
+/* The library calls it by libc. */
+static bool refuses_gettime;
+int timerfd_gettime(int descriptor, struct itimerspec *left) {
+    if (!refuses_gettime) return (int)syscall(SYS_timerfd_gettime, descriptor, left);
+    errno = ENOSYS;
+    return -1;
+}
+static void do_nothing(RLTimerRef timer, void *info) { (void)timer, (void)info; }
+
+RL_TEST(a_foreign_run_without_timerfd_gettime, "S-ARG-11 S-FRN-4 S-FD-18", "A foreign run goes on with its timer where the kernel does not tell that timer's setting") {
+    refuses_gettime = true;
+    RLForeignRunRef run = RLForeignRunCreate(kRLDefaultMode);
+    RLTimerRef timer = RLTimerCreate(RLAbsoluteTimeGetCurrent(), 0.001, 0, 0, do_nothing, NULL);
+    RLAddTimer(RLGetCurrent(), timer, kRLDefaultMode);
+    log_capture();
+    int before = 0;
+    for (int i = 0; i < 20; i++) {
+        if (i == 1) before = count_descriptors();
+        RLForeignRunPrepare(run);
+        struct pollfd host = {.fd = RLForeignRunGetDescriptor(run), .events = POLLIN};
+        ck_assert_int_eq(poll(&host, 1, 1000), 1);
+        RLForeignRunDispatch(run);
+    }
+    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(log_count(), 0);
+    RLTimerInvalidate(timer);
+    RLRelease(timer);
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
 }

@@ -528,3 +528,37 @@ RL_TEST(common_items_and_further_modes, "S-TMR-61 S-TMR-15 S-TMR-63", "In severa
     RLRelease(timer);
     RLRelease(clock_of_loop);
 }
+
+/* In its first call it leaves its mode and comes back, the clock moves, and the loop runs. */
+static int depth;
+static bool suspends;
+static void move_itself_and_run(Probe *self) {
+    ck_assert_int_eq(++depth, 1);
+    if (self->calls == 1) {
+        RLRemoveTimer(RLGetCurrent(), self->timer, kRLDefaultMode);
+        RLAddTimer(RLGetCurrent(), self->timer, kRLDefaultMode);
+        if (suspends) RLClockSuspend(clock_of_loop, 10);
+        else set_clock_by(10);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+    depth--;
+}
+
+RL_TEST(added_in_its_callback_when_the_clock_moves, "S-TMR-27 S-TMR-63",
+        "A timer that was added in its own callback is not called again inside that, also if the clock moves while others are due with it") {
+    use_clock();
+    for (int i = 0; i < 2; i++) {
+        suspends = i == 1;
+        Probe *moving = calloc(1, sizeof *moving), *member = calloc(1, sizeof *member);
+        moving->action = move_itself_and_run;
+        start = RLClockGetTime(clock_of_loop);
+        RLTimerRef timers[] = {add_by(kRLTimerClockWall, moving, start + 1, 1), add_by(kRLTimerClockWall, member, start + 1, 1)};
+        RLClockAdvance(clock_of_loop, 1);
+        const int before = moving->calls;
+        for (int second = 0; second < 5; second++) RLClockAdvance(clock_of_loop, 1);
+        ck_assert_int_eq(moving->calls, before + 5);
+        ck_assert_int_ge(member->calls, 6);
+        for (int j = 0; j < 2; j++) RLTimerInvalidate(timers[j]);
+        free(moving), free(member);
+    }
+}
