@@ -259,7 +259,7 @@ void rl_forbid_questions(void) {
 void rl_allow_questions(void) { atomic_store_explicit(&question.state, NO_QUESTION, memory_order_release); }
 
 void rl_forget_question(void) {
-    if (atomic_load_explicit(&question.state, memory_order_relaxed) == NO_QUESTION) return;
     atomic_store_explicit(&question.state, NO_QUESTION, memory_order_relaxed);
-    uninstall();
+    /* The kernel copies the actions before the memory: a question may have ended in between. */
+    if (question.capacity > 0) uninstall();
 }

@@ -21,6 +21,14 @@ static char *proc_path(char *path, const char *folder, int descriptor) {
     return path;
 }
 
+bool rl_descriptor_target(int descriptor, char *text, size_t size) {
+    char path[48];
+    proc_path(path, own_numbers, descriptor);
+    const ssize_t length = readlink(path, text, size - 1);
+    if (length >= 0) text[length] = '\0';
+    return length >= 0;
+}
+
 int rl_open_path_of(int descriptor) {
     char path[48];
     if (fcntl(descriptor, F_GETFD) < 0) return -1;
@@ -77,17 +85,28 @@ int rl_watch_file(int inotify, int descriptor, const char *name, uint32_t mask) 
     return watched.number;
 }
 
+bool rl_read_text(const char *path, char *text, size_t size) {
+    const int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return false;
+    const ssize_t length = rl_sys_read(file, text, size - 1);
+    rl_sys_close(file);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* What /proc tells of a descriptor. */
+enum { NOTES = 512 };
+static bool read_notes(int descriptor, char text[NOTES]) {
+    char path[48];
+    proc_path(path, own_notes, descriptor);
+    return rl_read_text(path, text, NOTES);
+}
+
 int rl_look_for_mark(int descriptor, uint64_t mark) {
     static const char line[] = "eventfd-count:";
-    char path[48], text[512];
+    char text[NOTES];
     if (descriptor < 0) return 0;
-    proc_path(path, own_notes, descriptor);
-    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return rl_is_open(descriptor) ? -1 : 0;
-    ssize_t size = rl_sys_read(file, text, sizeof text - 1);
-    rl_sys_close(file);
-    if (size < 0) return -1;
-    text[size] = 0;
+    if (!read_notes(descriptor, text)) return rl_is_open(descriptor) ? -1 : 0;
     const char *cursor = strstr(text, line);
     if (!cursor) return 0;
     uint64_t value = 0;
@@ -154,8 +173,13 @@ static const struct timespec clock_watch_mark = {CLOCK_WATCH_INTERVAL, 20010101}
 
 static bool has_interval(int descriptor, struct timespec interval) {
     struct itimerspec setting;
-    /* A filter may refuse it: then nothing shows that it is another one. */
-    if (timerfd_gettime(descriptor, &setting) != 0) return errno != EBADF && errno != EINVAL;
+    if (timerfd_gettime(descriptor, &setting) != 0) {
+        char text[NOTES], line[64];
+        if (errno == EBADF || errno == EINVAL) return false;
+        /* A filter refuses it. */
+        snprintf(line, sizeof line, "it_interval: (%lld, %ld)", (long long)interval.tv_sec, interval.tv_nsec);
+        return read_notes(descriptor, text) && strstr(text, line);
+    }
     return setting.it_interval.tv_sec == interval.tv_sec && setting.it_interval.tv_nsec == interval.tv_nsec;
 }
 
@@ -191,14 +215,19 @@ bool rl_await_clock_change(int descriptor) {
 /* A bit for each number that has an owner in the library which has not given it up. Sequentially consistent. */
 enum { KNOWN_NUMBERS = 1 << 16, BITS = 8 * sizeof(unsigned long) };
 static unsigned long known_numbers[KNOWN_NUMBERS / BITS];
+/* In the child of fork, where the owners name theirs one after the other, those of the parent until all have; otherwise none. Written by the child's
+ * only thread. */
+static unsigned long former_numbers[KNOWN_NUMBERS / BITS];
 
 /* NULL: not known, or none. */
 static unsigned long *word_of(int number) { return (unsigned)number < KNOWN_NUMBERS ? &known_numbers[(unsigned)number / BITS] : NULL; }
+static unsigned long read_word(int number) {
+    return __atomic_load_n(word_of(number), __ATOMIC_SEQ_CST) | former_numbers[(unsigned)number / BITS];
+}
 static unsigned long bit_of(int number) { return 1ul << (unsigned)number % BITS; }
 
 bool rl_is_own_number(int number) {
-    const unsigned long *word = word_of(number);
-    return word && __atomic_load_n(word, __ATOMIC_SEQ_CST) & bit_of(number);
+    return word_of(number) && read_word(number) & bit_of(number);
 }
 
 void rl_number_begins(int number) {
@@ -214,14 +243,14 @@ void rl_number_ends(int number) {
 /* The first number from `from` on that has no bit. */
 static int first_without_owner(int from) {
     while (from < KNOWN_NUMBERS) {
-        const unsigned long free = ~__atomic_load_n(word_of(from), __ATOMIC_RELAXED) >> from % (int)BITS;
+        const unsigned long free = ~read_word(from) >> from % (int)BITS;
         if (free) return from + __builtin_ctzl(free);
         from += (int)BITS - from % (int)BITS;
     }
     return from;
 }
 
-static int dup_without_owner(int descriptor, int from) {
+static __attribute__((noinline)) int dup_without_owner(int descriptor, int from) {
     for (;;) {
         from = first_without_owner(from);
         /* Seldom one that the program has closed: only where all before it are taken by others. */
@@ -240,7 +269,10 @@ int rl_dup_own(int descriptor) {
     return dup_without_owner(descriptor, descriptor < 3 ? 3 : descriptor + 1);
 }
 
-void rl_forget_numbers(void) {
-    for (int i = 0; i < KNOWN_NUMBERS / BITS; i++)
-        if (known_numbers[i]) known_numbers[i] = 0;
+void rl_forget_numbers(bool begins) {
+    for (int i = 0; i < KNOWN_NUMBERS / BITS; i++) {
+        const unsigned long former = begins ? known_numbers[i] : 0;
+        if (former_numbers[i] != former) former_numbers[i] = former;
+        if (former) known_numbers[i] = 0;
+    }
 }

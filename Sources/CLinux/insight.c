@@ -59,12 +59,7 @@ const char *rl_code_symbol(const void *address, const char **file, uintptr_t *of
 bool rl_read_about(pid_t thread, const char *name, char *text, size_t size) {
     char path[48];
     snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, name);
-    int file = rl_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return false;
-    ssize_t length = rl_sys_read(file, text, size - 1);
-    rl_sys_close(file);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
+    return rl_read_text(path, text, size);
 }
 
 int rl_thread_name(pid_t thread, char *name) {
@@ -76,15 +71,6 @@ int rl_thread_name(pid_t thread, char *name) {
     char *newline = strchr(name, '\n');
     if (newline) *newline = '\0';
     return 1;
-}
-
-bool rl_descriptor_target(int descriptor, char *text, size_t size) {
-    char path[48];
-    snprintf(path, sizeof path, "/proc/thread-self/fd/%d", descriptor);
-    ssize_t length = readlink(path, text, size - 1);
-    if (length < 0) return false;
-    text[length] = '\0';
-    return true;
 }
 
 const char *rl_statistics_names(void) {

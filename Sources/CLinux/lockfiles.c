@@ -233,12 +233,15 @@ static bool is_of_another(const struct rl_lock_file *lock) {
     return rl_read_note(lock->descriptor, &found) == 0 && found.holding.number != 0 && found.holding.number != lock->holding.number;
 }
 
-static int give_back_local(struct rl_lock_file *lock, int folder, const char *name) {
+static bool is_gone(int error) { return error == ENOENT || error == ENOTDIR || error == EEXIST || error == ELOOP || error == ESTALE; }
+
+/* `missing`: the folder's error, if it is -1. */
+static int give_back_local(struct rl_lock_file *lock, int folder, const char *name, int missing) {
     int error = look_at_own(lock), file = lock->descriptor;
     if (error && error != ESTALE) return error;
     const bool is_own = !error && !is_of_another(lock);
-    error = is_own && folder != -1 ? rl_look_for_holding(folder, name, &lock->holding) : ESTALE;
-    if (error && error != ESTALE) return error;
+    error = !is_own ? ESTALE : folder != -1 ? rl_look_for_holding(folder, name, &lock->holding) : missing;
+    if (error && !is_gone(error)) return error;
     if (is_own) {
         bool removes = !error && set_bytes(file, F_WRLCK, REMOVES, 1);
         if (!error && !removes) {
@@ -265,14 +268,14 @@ static int give_back_shared(struct rl_lock_file *lock, int folder, const char *n
 
 int rl_lock_file_give_back(struct rl_lock_file *lock) {
     if (!lock->is_held) return EPERM;
-    int folder = open_folder(lock->folder), error;
+    int folder = open_folder(lock->folder), error = errno;
     if (lock->descriptor < 0)
         error = give_back_shared(lock, folder, name_of(lock));
     else if (folder < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-        error = give_back_local(lock, AT_FDCWD, lock->path); /* without a descriptor */
+        error = give_back_local(lock, AT_FDCWD, lock->path, 0); /* without a descriptor */
     else
-        error = give_back_local(lock, folder, name_of(lock));
-    if (error == ENOENT || error == ENOTDIR || error == EEXIST || error == ELOOP) error = ESTALE;
+        error = give_back_local(lock, folder, name_of(lock), error);
+    if (is_gone(error)) error = ESTALE;
     lock->is_held = error != 0 && error != ESTALE;
     if (folder >= 0) rl_sys_close(folder);
     return error;
@@ -354,14 +357,14 @@ int rl_lock_file_break(struct rl_lock_file *lock, void (*fork_section)(bool begi
 
 void rl_lock_file_end(struct rl_lock_file *lock) {
     rl_lock_file_give_back(lock);
-    /* Where the file system does not say whose the file is, nobody else will close it. */
     if (lock->descriptor < 0) return;
+    /* A file of the program's has no such lock. */
     set_bytes(lock->descriptor, F_UNLCK, HELD, 2);
-    rl_sys_close(lock->descriptor);
+    if (look_at_own(lock) == 0) rl_sys_close(lock->descriptor);
 }
 
 void rl_lock_file_forget(struct rl_lock_file *lock) {
-    if (lock->descriptor >= 0 && look_at_own(lock) != ESTALE) rl_sys_close(lock->descriptor);
+    if (lock->descriptor >= 0 && look_at_own(lock) == 0) rl_sys_close(lock->descriptor);
     lock->descriptor = -1;
     /* What was seen stays: the child breaks no lock that was taken after that. */
     lock->is_held = false;

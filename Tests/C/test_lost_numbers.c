@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -198,4 +199,63 @@ RL_TEST(no_high_number_is_left, "S-FD-18 S-WAKE-1", "A wake-up descriptor that w
         wait_until_waiting(sleeper.loop);
     }
     stop(&sleeper, &descriptor);
+}
+
+RL_TEST(a_lost_set_where_no_high_number_is_left, "S-FD-18 S-WAKE-1", "A wake-up reaches a loop whose set was closed also where the limit of descriptors leaves no number from 64 up") {
+    static Descriptor descriptor = {.name = "d"};
+    LoopThread sleeper;
+    struct rlimit limit;
+    make_pipe(idle_ends);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 48;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const DescriptorSet before = descriptors_now();
+    loop_thread_start(&sleeper, sleep_until_stopped, &descriptor);
+    wait_until_waiting(sleeper.loop);
+    char path[64], target[64];
+    for (int fd = 0; fd < 48; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = 0;
+        if (!before.open[fd] && strcmp(target, "anon_inode:[eventpoll]") == 0) close(fd);
+    }
+    for (int i = 0; i < 3; i++) {
+        RLPerformFunction(sleeper.loop, kRLDefaultMode, count_call, NULL, NULL);
+        RLWakeUp(sleeper.loop);
+        wait_until_count(&calls, i + 1);
+        wait_until_waiting(sleeper.loop);
+    }
+    stop(&sleeper, &descriptor);
+}
+
+RL_TEST(two_numbers_lost_before_a_fork, "S-FD-18 S-KEV-11", "In the child of fork the number of a set that was closed goes to no other set, also where two were closed: sources whose numbers are open report") {
+    int ticks = 0, fds[8];
+    RLForeignRunRef run = RLForeignRunCreate("m");
+    RLSourceRef timer = make_source((RLKernelEvent){.ident = 1, .filter = kRLKernelFilterTimer, .data = 1}, &ticks);
+    ck_assert_int_eq(RLRunInMode(kRLDefaultMode, 60, true), kRLRunHandledSource);
+    const int count = library_descriptors("anon_inode:[eventpoll]", fds);
+    ck_assert_int_ge(count, 3);
+    for (int first = 0; first < count; first++) {
+        for (int second = first + 1; second < count; second++) {
+            int status;
+            pid_t child = fork();
+            if (child == 0) {
+                close(fds[first]);
+                close(fds[second]);
+                pid_t inner = fork();
+                if (inner == 0) {
+                    ticks = 0;
+                    while (RLSourceIsValid(timer) && ticks < 3) RLRunInMode(kRLDefaultMode, 60, true);
+                    _exit(!RLSourceIsValid(timer));
+                }
+                waitpid(inner, &status, 0);
+                _exit(status != 0);
+            }
+            ck_assert_int_eq(waitpid(child, &status, 0), child);
+            ck_assert_msg(status == 0, "%d and %d of %d", first, second, count);
+        }
+    }
+    end_source(timer);
+    RLForeignRunInvalidate(run);
+    RLRelease(run);
 }

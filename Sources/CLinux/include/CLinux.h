@@ -264,6 +264,9 @@ static const uint32_t RL_EPOLLONESHOT = 1u << 30;
 static inline int rl_timer_slack(void) { return prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0); }
 
 static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descriptor, F_DUPFD_CLOEXEC, lowest); }
+/* The beginning of a file's text, as much as fits. False with an empty file, or without one. Async-signal-safe. */
+bool rl_read_text(const char *path, char *text, size_t size) __attribute__((visibility("hidden")));
+
 /* At 64 or above, at a number without an owner in the library; -1 with errno if that is not to be had. */
 int rl_dup_high(int descriptor) __attribute__((visibility("hidden")));
 /* The same, but one of the first three gets a higher number in any case, if the process may have so many, since a program without some of them writes
@@ -305,7 +308,8 @@ void rl_number_ends(int number) __attribute__((visibility("hidden")));
 bool rl_is_own_number(int number) __attribute__((visibility("hidden")));
 
 /* In the child of fork: the parent's other threads may have made descriptors since the kernel copied its own. What is not known may be taken. */
-void rl_forget_numbers(void) __attribute__((visibility("hidden")));
+/* That begins, and is over when all owners have named theirs. */
+void rl_forget_numbers(bool begins) __attribute__((visibility("hidden")));
 
 /* One event, with its token and bits. Returns the count, or -1. */
 static inline int rl_epoll_wait(int epoll, const struct timespec *timeout, uint64_t *token, uint32_t *events) {

@@ -29,7 +29,7 @@ bool rl_lock_file_init(struct rl_lock_file *lock, const char *path) __attribute_
  * and with false when the record has it. */
 int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begins)) __attribute__((visibility("hidden")));
 int rl_lock_file_give_back(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
-/* The object ends: what it holds is given back, and its descriptor closed in any case. */
+/* The object ends: what it holds is given back, in any case so that others can take the lock. */
 void rl_lock_file_end(struct rl_lock_file *lock) __attribute__((visibility("hidden")));
 /* The seconds since 2001, if it is held. */
 int rl_lock_file_date(struct rl_lock_file *lock, double *date) __attribute__((visibility("hidden")));

@@ -143,7 +143,7 @@ struct EpollSet {
 
     /// In the child of `fork`: the owners of numbers name them again.
     static func forgetNumbersInChild() {
-        rl_forget_numbers()
+        rl_forget_numbers(true)
         let wake = process.pointee.wakeDescriptor.load(ordering: .relaxed)
         if wake >= 0 { rl_number_begins(wake) }
     }

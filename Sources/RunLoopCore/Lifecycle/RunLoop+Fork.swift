@@ -87,6 +87,7 @@ enum Fork {
         Clock.forgetWall()
         Kinds.forEach { $0.pointee.forkChild?() }
         Kinds.forEach { $0.pointee.forkChildEnd?() }
+        rl_forget_numbers(false)
         ClosingNumber.forkedChild()
         ContextUses.forkedChild()
         Sharing.forkedChild()

@@ -173,16 +173,17 @@ final class SocketListener: @unchecked Sendable {
 
     func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
         let common = commonModes(of: loop, mode)
-        let (sources, timer) = state.withLock { state in
+        let (sources, timer, hasLeft) = state.withLock { state in
             _ = state.places[loop]?.remove(mode, common: common)
             state.changes += 1
-            guard state.places[loop]?.isEmpty != false else { return (state.sources, state.pauses[loop]?.timer) }
+            guard state.places[loop]?.isEmpty != false else { return (state.sources, state.pauses[loop]?.timer, false) }
             // The caller has the loop's object.
             state.places[loop] = nil
-            return (state.sources, state.pauses.removeValue(forKey: loop)?.timer)
+            return (state.sources, state.pauses.removeValue(forKey: loop)?.timer, true)
         }
         for source in sources { loop.remove(source, forMode: mode) }
         if let timer { loop.remove(timer, forMode: mode) }
+        if hasLeft { timer?.invalidate() }
     }
 
     /// The common modes, if a change of the port's modes in the loop depends on them.
@@ -232,18 +233,17 @@ final class SocketListener: @unchecked Sendable {
     /// again (S-ARG-10).
     private func pause(_ source: RunLoop.Source) {
         let loop = RunLoop.current
-        // Only the loop's thread makes pauses and ends them.
-        let known = state.withLock { $0.pauses[loop]?.timer }
-        let timer = known ?? Timer(timeInterval: .milliseconds(100), repeats: true) { [weak self] _ in self?.goOn() }
-        let isOpen = state.withLock { state in
-            guard state.handle != nil else { return false }
-            var pause = state.pauses.removeValue(forKey: loop) ?? Pause(timer: timer)
+        // Only the loop's thread makes pauses; others may end one with the port's stay in the loop.
+        let isFirst = state.withLock { $0.pauses[loop] == nil }
+        let made = isFirst ? Timer(timeInterval: .milliseconds(100), repeats: true) { [weak self] in self?.goOn($0) ?? $0.invalidate() } : nil
+        let begun = state.withLock { state -> Timer? in
+            guard state.handle != nil, var pause = state.pauses.removeValue(forKey: loop) ?? made.map({ Pause(timer: $0) }) else { return nil }
             // New connections do not wait for those that are there.
             pause.sources.insert(source, at: source === state.source ? 0 : pause.sources.count)
             state.pauses[loop] = pause
-            return true
+            return pause.timer
         }
-        guard isOpen else { return timer.invalidate() }
+        guard let timer = begun else { return made?.invalidate() ?? () }
         place(in: loop) { loop, mode in
             // First the timer, so that no mode is empty in between.
             loop.add(timer, forMode: mode)
@@ -251,23 +251,29 @@ final class SocketListener: @unchecked Sendable {
         } remove: { loop, mode in
             loop.remove(timer, forMode: mode)
         }
+        // The port was removed meanwhile: if it was also added, the source was there.
+        if state.withLock({ $0.pauses[loop]?.timer }) !== timer { resume([source], in: loop, ending: timer) }
     }
 
     /// The calling thread's loop looks at some of the sources again.
-    private func goOn() {
+    private func goOn(_ timer: Timer) {
         let loop = RunLoop.current
         let (sources, ended) = state.withLock { state -> ([RunLoop.Source], Timer?) in
-            guard var pause = state.pauses.removeValue(forKey: loop) else { return ([], nil) }
+            guard state.pauses[loop]?.timer === timer, var pause = state.pauses.removeValue(forKey: loop) else { return ([], timer) }
             let sources = pause.takeNext()
-            if pause.sources.isEmpty { return (sources, pause.timer) }
+            if pause.sources.isEmpty { return (sources, timer) }
             state.pauses[loop] = pause
             return (sources, nil)
         }
+        resume(sources, in: loop, ending: ended)
+    }
+
+    private func resume(_ sources: [RunLoop.Source], in loop: RunLoop, ending timer: Timer?) {
         for source in sources {
             place(in: loop, add: { $0.add(source, forMode: $1) }, remove: { $0.remove(source, forMode: $1) })
         }
         // Last, so that no mode is empty in between.
-        ended?.invalidate()
+        timer?.invalidate()
     }
 
     /// A datagram is a whole message; one that is none is dropped, since anybody can send one.
