@@ -88,4 +88,41 @@ private func refuseReads() -> Bool {
         }
         withExtendedLifetime(receiver) {}
     }
+
+    @Test("A port that another thread removes and adds again while the loop pauses one of its sources leaves no timer in the loop, and receives: S-NSRL-11, S-ARG-13")
+    func removedWhilePausing() async throws {
+        let path = "/tmp/runloopkit-\(getpid())-\(UInt32.random(in: .min ... .max))"
+        defer { unlink(path) }
+        let address = RunLoop.Socket.Address.unix(path)!.bytes
+        let port = try #require(SocketPort(protocolFamily: AF_UNIX, socketType: SocketCalls.datagram, protocol: 0, address: address))
+        let receiver = Receiver()
+        port.setDelegate(receiver)
+        let remote = SocketPort(remoteWithProtocolFamily: AF_UNIX, socketType: SocketCalls.datagram, protocol: 0, address: address)
+        #expect(remote.send(before: .distantFuture, components: [[1] as [UInt8]], from: nil, reserved: 0))
+        let thread = RunLoopThread(name: "pauses")
+        try thread.start()
+        let loop = thread.loop
+        loop.perform { _ = refuseReads() }
+        for _ in 0..<scaled(8000) {
+            loop.add(port, forMode: .default)
+            // Long enough for the loop to try, now and then.
+            for _ in 0..<Int.random(in: 0..<400) { _ = getppid() }
+            loop.remove(port, forMode: .default)
+        }
+        // A timer that belongs to no pause ends when it fires.
+        var timers = 0
+        for _ in 0..<100 {
+            timers = loop.items(in: .default).count { $0.description.contains("RLTimer") }
+            if timers == 0 { break }
+            usleep(50_000)
+        }
+        #expect(timers == 0)
+        await thread.finish()
+        onNewThread {
+            RunLoop.current.add(port, forMode: .default)
+            while receiver.count.load(ordering: .relaxed) == 0 { RunLoop.current.run(mode: .default, before: .distantFuture) }
+            port.invalidate()
+        }
+        withExtendedLifetime(receiver) {}
+    }
 }
