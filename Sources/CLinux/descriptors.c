@@ -255,18 +255,61 @@ static __attribute__((noinline)) int dup_without_owner(int descriptor, int from)
         from = first_without_owner(from);
         /* Seldom one that the program has closed: only where all before it are taken by others. */
         const int number = rl_dup_above(descriptor, from);
-        if (!rl_is_own_number(number)) return number;
+        if (!rl_is_own_number(number)) {
+            /* `from` is the limit. */
+            if (number < 0 && errno == EINVAL) errno = EMFILE;
+            return number;
+        }
         rl_sys_close(number);
         from = number + 1;
     }
+}
+
+static void close_keeping_error(int descriptor) {
+    const int error = errno;
+    rl_sys_close(descriptor);
+    errno = error;
 }
 
 int rl_dup_high(int descriptor) { return dup_without_owner(descriptor, 64); }
 
 int rl_dup_own(int descriptor) {
     const int number = rl_dup_high(descriptor);
-    if (number >= 0 || (descriptor >= 3 && !rl_is_own_number(descriptor))) return number;
-    return dup_without_owner(descriptor, descriptor < 3 ? 3 : descriptor + 1);
+    return number < 0 ? dup_without_owner(descriptor, 3) : number;
+}
+
+int rl_high_number(int descriptor) {
+    const bool is_known = rl_is_own_number(descriptor);
+    if (descriptor < 0 || (descriptor >= 64 && !is_known)) return descriptor;
+    const int number = is_known || descriptor < 3 ? rl_dup_own(descriptor) : rl_dup_high(descriptor);
+    if (number < 0 && !is_known) return descriptor;
+    close_keeping_error(descriptor);
+    return number;
+}
+
+int rl_make_set(void) {
+    /* It finds the numbers, and is no set: whoever sleeps in a set that had one of them, changes it, or is a host that waits for it, finds its number
+     * without a set. */
+    const int other = eventfd(0, EFD_CLOEXEC);
+    if (other < 0) return -1;
+    if (rl_is_own_number(other)) {
+        /* Kept from what is made next. Each turn has one that the program has closed. */
+        const int number = rl_make_set();
+        close_keeping_error(other);
+        return number;
+    }
+    int number = other < 3 ? rl_dup_own(other) : rl_dup_high(other);
+    rl_sys_close(other);
+    const int made = epoll_create1(EPOLL_CLOEXEC);
+    if (number >= 0) {
+        const bool is_moved = made >= 0 && rl_replace(number, made) >= 0;
+        close_keeping_error(is_moved ? made : number);
+        if (!is_moved) number = made;
+    } else {
+        number = made;
+    }
+    rl_number_begins(number);
+    return number;
 }
 
 void rl_forget_numbers(bool begins) {

@@ -97,7 +97,8 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
     int locked = error ? locked_bytes(file, 1) : FREE;
     int unknown = rl_read_note(file, &found);
     if (unknown) return unknown;
-    if (rl_look_for_holding(folder, name, &found.holding) != 0) return EAGAIN;
+    unknown = rl_look_for_holding(folder, name, &found.holding);
+    if (unknown) return unknown == ESTALE ? EAGAIN : unknown;
     /* An object that has only the second byte removes the file. */
     if (error == EBUSY && !locked) return EAGAIN;
     if (locked == LOCKED_BOTH) found.holding.number = 0;
@@ -119,13 +120,8 @@ static int take_bytes(struct rl_lock_file *lock, int folder, const char *name) {
 /* Opens a file and notes its descriptor, which a child of fork may not keep. -1, and errno. */
 static int open_noted(struct rl_lock_file *lock, int folder, const char *name, int flags, void (*fork_section)(bool begins)) {
     fork_section(true);
-    int file = open_file(folder, name, flags);
-    int error = errno, high = file < 0 || file >= 64 ? -1 : rl_dup_own(file);
+    const int file = rl_high_number(open_file(folder, name, flags)), error = errno;
     struct stat status;
-    if (high >= 0) {
-        rl_sys_close(file);
-        file = high;
-    }
     lock->descriptor = file;
     if (file >= 0 && fstat(file, &status) == 0)
         lock->holding = (struct rl_holding){(uint64_t)status.st_dev, (uint64_t)status.st_ino, 0};
@@ -325,7 +321,8 @@ static int break_file(struct rl_lock_file *lock, int folder, const char *name, i
         /* Another one, which has begun since; or the same one, which was locking and has written its note since. */
         if (!rl_is_same_holding(&now.holding, &found.holding)) return is_byte_locked(file) ? EBUSY : 0;
     }
-    if (rl_look_for_holding(folder, name, &found.holding) != 0) return 0;
+    error = rl_look_for_holding(folder, name, &found.holding);
+    if (error) return error == ESTALE ? 0 : error;
     return unlinkat(folder, name, 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 

@@ -13,11 +13,7 @@
 /* With a high number from the beginning (S-FD-18): what is written to it takes its time, and a program that has closed its standard error has one in
  * every line that another thread logs meanwhile. */
 static int memory_file(void) {
-    int file = (int)syscall(SYS_memfd_create, "RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int high = file < 0 || file >= 64 ? -1 : rl_dup_own(file);
-    if (high < 0) return file;
-    rl_sys_close(file);
-    return high;
+    return rl_high_number((int)syscall(SYS_memfd_create, "RLMessagePort", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 }
 
 static const int all_seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;

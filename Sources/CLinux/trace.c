@@ -75,11 +75,9 @@ static struct {
 /* The file's descriptor belongs to the lock from here on. False: the file cannot be locked. */
 static bool take_lock(int file) {
     struct flock whole = {.l_type = F_WRLCK};
-    int high = rl_dup_own(file);
-    const bool is_known = rl_identify(file, &lock.device, &lock.inode) == 0;
+    lock.descriptor = rl_high_number(file);
+    const bool is_known = rl_identify(lock.descriptor, &lock.device, &lock.inode) == 0;
     if (!is_known) lock.inode = 0;
-    lock.descriptor = high >= 0 ? high : file;
-    if (high >= 0) rl_sys_close(file);
     return is_known && fcntl(lock.descriptor, F_OFD_SETLK, &whole) == 0;
 }
 

@@ -269,9 +269,15 @@ bool rl_read_text(const char *path, char *text, size_t size) __attribute__((visi
 
 /* At 64 or above, at a number without an owner in the library; -1 with errno if that is not to be had. */
 int rl_dup_high(int descriptor) __attribute__((visibility("hidden")));
-/* The same, but one of the first three gets a higher number in any case, if the process may have so many, since a program without some of them writes
- * there; so does one whose number has an owner. */
+/* Else at 3 or above. */
 int rl_dup_own(int descriptor) __attribute__((visibility("hidden")));
+
+/* Moves a descriptor of the library's own to a number of at least 64, if the limit allows it, so that a client that closes one of its own numbers twice
+ * does not close it (S-FD-18). One of the first three gets a higher number in any case, if the process may have so many, since a program without some of
+ * them writes there. A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other. */
+int rl_high_number(int descriptor) __attribute__((visibility("hidden")));
+/* A new epoll set with such a number, which has its bit; -1 with errno. */
+int rl_make_set(void) __attribute__((visibility("hidden")));
 
 /* Makes the number name what another descriptor names. Returns the number, or -1 if that fails. */
 static inline int rl_replace(int number, int descriptor) {

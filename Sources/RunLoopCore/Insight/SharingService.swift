@@ -181,7 +181,7 @@ extension UnsafeMutablePointer where Pointee == SharingService {
         }
         var new = SharingPeer()
         Sharing.shared.pointee.lock.lockWord()
-        new.descriptor = highNumber(rl_message_accept(pointee.claim.listener))
+        new.descriptor = rl_high_number(rl_message_accept(pointee.claim.listener))
         let error = rl_errno()
         new.cookie = rl_socket_cookie(new.descriptor)
         // A connection that has sent no request counts as idle.

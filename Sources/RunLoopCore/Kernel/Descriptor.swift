@@ -1,21 +1,6 @@
 // SPDX-License-Identifier: MIT
 import CRunLoopLinux
 
-/// Moves a descriptor of the library's own to a number of at least 64 if the limit allows it, so that a client that closes one
-/// of its own numbers twice does not close it (S-FD-18).
-///
-/// A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other.
-func highNumber(_ descriptor: Int32) -> Int32 {
-    let isKnown = rl_is_own_number(descriptor)
-    if descriptor < 0 || descriptor >= 64 && !isKnown { return descriptor }
-    let number = rl_dup_own(descriptor)
-    if number < 0 && !isKnown { return descriptor }
-    let error = rl_errno()
-    rl_sys_close(descriptor)
-    rl_set_errno(error)
-    return number
-}
-
 /// Closes a descriptor of the library's own, unless its number now belongs to a file of other code (S-FD-18). `isMember`: of `OwnFiles`.
 @inline(never)
 func closeOwn(_ descriptor: Int32, _ kind: rl_kind, isMember: Bool = false) {

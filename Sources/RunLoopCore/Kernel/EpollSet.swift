@@ -48,7 +48,7 @@ struct EpollSet {
         guard let (number, made) = EpollSet.retainWakeDescriptor() else { return false }
         var wake = number
         if made != wake, EpollSet.lookForMark(wake) == 0, let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
-        let epoll = EpollSet.makeNumber()
+        let epoll = rl_make_set()
         guard epoll >= 0, EpollSet.putWake(wake, in: epoll) else {
             EpollSet.closeNumber(epoll)
             EpollSet.releaseWakeDescriptor(known: made)
@@ -65,16 +65,7 @@ struct EpollSet {
         rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 || rl_errno() == EEXIST
     }
 
-    /// A new set without the eventfd; -1 with errno if none is available. It has the number of no set of the library's that the program has closed: who
-    /// sleeps in that, changes it, or is a host that waits for it, has to find its number closed.
-    @inline(never)
-    static func makeNumber() -> Int32 {
-        let number = highNumber(epoll_create1(Int32(EPOLL_CLOEXEC)))
-        rl_number_begins(number)
-        return number
-    }
-
-    /// Closes a set that `makeNumber` has made; nothing if there is none.
+    /// Closes a set that `rl_make_set` has made; nothing if there is none.
     @inline(never)
     static func closeNumber(_ number: Int32) {
         if number < 0 { return }
@@ -318,7 +309,7 @@ struct EpollSet {
     /// Replaces an eventfd that was lost, and leaves that one's number alone; nil if no new one is available. Any thread,
     /// also in a signal handler.
     private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
-        let made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
+        let made = rl_high_number(rl_marked_eventfd(process.pointee.wakeMark))
         guard made >= 0 else { return nil }
         // First: a waker that sees the new one has to know that sets may be without it.
         process.pointee.wakeWasReplaced.store(true, ordering: .relaxed)
@@ -346,7 +337,7 @@ struct EpollSet {
                 let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
                 process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
             }
-            made = highNumber(rl_marked_eventfd(process.pointee.wakeMark))
+            made = rl_high_number(rl_marked_eventfd(process.pointee.wakeMark))
             guard made >= 0 else { return nil }
             process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
             rl_number_begins(made)

@@ -55,7 +55,7 @@ extension ForeignRun: Object {
 
     @inline(never)
     fileprivate static func makeTimer(in set: EpollSet) -> Int32 {
-        let timer = highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
+        let timer = rl_high_number(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK)))
         guard timer >= 0 else { return -1 }
         var never = timespec()
         if rl_arm_marked_timer(timer, set.serial, &never) == 0, case .added = set.register(timer, events: EPOLLIN.rawValue, token: timerToken) { return timer }

@@ -73,7 +73,7 @@ struct ClockChanges: ~Copyable {
         defer { process.pointee.registryLock.unlockWord() }
         let descriptor = shared.pointee.number - 1
         if rl_is_clock_watch(descriptor) { return descriptor }
-        let made = highNumber(rl_watch_clocks())
+        let made = rl_high_number(rl_watch_clocks())
         shared.pointee.number = made + 1
         return made
     }

@@ -44,7 +44,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return true
     }
 
-    private func makeLookTimer() -> Int32 { highNumber(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
+    private func makeLookTimer() -> Int32 { rl_high_number(timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
 
     private func lookAgain(after milliseconds: UInt64) {
         var setting = itimerspec()

@@ -25,7 +25,7 @@ struct Notifier {
 
     static var shared: UnsafeMutablePointer<Notifier> { withUnsafeMutablePointer(to: &KernelEvents.shared.pointee.notifier) { $0 } }
 
-    static func make() -> Int32 { highNumber(inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))) }
+    static func make() -> Int32 { rl_high_number(inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))) }
 }
 
 /// An inode that the kernel watches, by its number. It lives as long as it has members.

@@ -18,7 +18,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         pointee.flags |= RLKernelEventFlags.oneShot.rawValue
         // Before it is opened: another thread may reap it at once.
         if rl_is_child(number) { pointee.data.store(markOfChild, ordering: .relaxed) }
-        return own(highNumber(rl_pidfd_open(number)))
+        return own(rl_high_number(rl_pidfd_open(number)))
     }
 
     /// In `data`: it was a child of this process when the source was made. In the child of `fork` none of them is.

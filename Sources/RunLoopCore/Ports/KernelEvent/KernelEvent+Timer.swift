@@ -49,7 +49,7 @@ extension UnsafeMutablePointer where Pointee == KernelEvent {
         return own(makeTimer()) && arm(first: nanoseconds)
     }
 
-    private func makeTimer() -> Int32 { highNumber(timerfd_create(clock, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
+    private func makeTimer() -> Int32 { rl_high_number(timerfd_create(clock, Int32(TFD_CLOEXEC | TFD_NONBLOCK))) }
 
     /// Starts the timer, `first` nanoseconds before it reports, or at its date.
     private func arm(first: Int64) -> Bool {

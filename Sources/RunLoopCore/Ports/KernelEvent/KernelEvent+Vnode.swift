@@ -158,7 +158,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
                 rl_set_errno(EBADF)
                 return false
             }
-            let file = highNumber(rl_open_path_of(descriptor))
+            let file = rl_high_number(rl_open_path_of(descriptor))
             var status = stat()
             guard file >= 0 else { return false }
             guard fstat(file, &status) == 0 else {
@@ -210,7 +210,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             folder = rl_open_path_at(AT_FDCWD, path)
             path[slash] = 0x2f
         }
-        folder = highNumber(folder)
+        folder = rl_high_number(folder)
         guard folder >= 0 else { return false }
         guard let watch = notifier.watch(folder, "", Vnode.changesOfList | UInt32(IN_MOVE_SELF | IN_ONLYDIR)) else {
             closeKeepingError(folder)

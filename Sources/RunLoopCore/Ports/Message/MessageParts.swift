@@ -158,7 +158,7 @@ struct PartialMessage {
         }
         descriptors = message!.descriptorCount
         // They stay here for a while: as those of the library's own.
-        for index in 0..<descriptors { new.descriptors![index] = highNumber(new.descriptors![index]) }
+        for index in 0..<descriptors { new.descriptors![index] = rl_high_number(new.descriptors![index]) }
         held.descriptors += descriptors
         time = Clock.now()
         return .part(0)

@@ -25,7 +25,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
             pauseListenerLocked()
             return .paused
         }
-        let connection = highNumber(descriptor)
+        let connection = rl_high_number(descriptor)
         var user: uid_t = 0
         var owner: pid_t = 0
         guard rl_is_own_peer(connection, &user, &owner) else {

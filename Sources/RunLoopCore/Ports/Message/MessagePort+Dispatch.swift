@@ -94,7 +94,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
         lock()
         // The number is open as long as the lock is held.
         let isOpen = isValid && pointee.local.epoll >= 0
-        let descriptor = isOpen ? rl_dup_high(pointee.local.epoll) : -1
+        let descriptor = isOpen ? rl_dup_own(pointee.local.epoll) : -1
         unlock()
         guard isOpen else { return (nil, "the port is invalid") }
         guard descriptor >= 0 else { return (nil, "no descriptor") }

@@ -133,7 +133,7 @@ extension UnsafeMutablePointer where Pointee == MessagePort {
     private static func makeLocalLocked(
         name: MessagePortName?, callout: MessageFunction?, context: ClientContext, _ problem: inout StaticString?
     ) -> MessagePortPointer? {
-        let epoll = EpollSet.makeNumber()
+        let epoll = rl_make_set()
         guard epoll >= 0 else {
             problem = "no descriptor"
             return nil

@@ -124,7 +124,7 @@ struct MessagePortClaim {
         var problem: StaticString?
         guard var text = name.path(".lock", makesDirectory: true, &problem) else { return .failed(problem ?? "no directory") }
         path = text.terminated()
-        lock = highNumber(rl_lock_file(path!))
+        lock = rl_high_number(rl_lock_file(path!))
         guard lock >= 0 else {
             let outcome = rl_errno() == EWOULDBLOCK ? Outcome.taken : .failed("the lock file cannot be made")
             forget()
@@ -146,7 +146,7 @@ struct MessagePortClaim {
 
     private mutating func listen(_ name: MessagePortName) -> Outcome {
         guard rl_write_file(lock, name.bytes, strlen(name.bytes)) else { return .failed("there is no room for the lock file") }
-        listener = highNumber(rl_message_socket())
+        listener = rl_high_number(rl_message_socket())
         guard listener >= 0 else { return .failed("no descriptor") }
         cookie = rl_socket_cookie(listener)
         // This process has the lock: a socket that is here belonged to an owner that died.
@@ -192,7 +192,7 @@ extension MessagePortName {
         guard isName(inFile: lockPath.terminated()) else { return -1 }
         guard var socketPath = path(".port", makesDirectory: false, &problem) else { return -1 }
         defer { socketPath.free() }
-        let connection = highNumber(rl_message_socket())
+        let connection = rl_high_number(rl_message_socket())
         guard connection >= 0 else { return -1 }
         var user: uid_t = 0
         var owner: pid_t = 0
