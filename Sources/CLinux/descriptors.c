@@ -5,7 +5,7 @@
 
 #include "CLinux.h"
 
-int rl_open_path_at(int folder, const char *path) { return rl_sys_openat(folder, path, O_PATH | O_CLOEXEC, 0); }
+int rl_open_path_at(int folder, const char *path) { return rl_unowned_number(rl_sys_openat(folder, path, O_PATH | O_CLOEXEC, 0)); }
 
 /* By the thread: once the main thread has ended, the process's own folder in /proc has no descriptors. */
 static const char own_numbers[] = "/proc/thread-self/fd/", own_notes[] = "/proc/thread-self/fdinfo/";
@@ -98,6 +98,7 @@ bool rl_read_text(const char *path, char *text, size_t size) {
 enum { NOTES = 512 };
 static bool read_notes(int descriptor, char text[NOTES]) {
     char path[48];
+    if (descriptor < 0) return false;
     proc_path(path, own_notes, descriptor);
     return rl_read_text(path, text, NOTES);
 }
@@ -105,7 +106,6 @@ static bool read_notes(int descriptor, char text[NOTES]) {
 int rl_look_for_mark(int descriptor, uint64_t mark) {
     static const char line[] = "eventfd-count:";
     char text[NOTES];
-    if (descriptor < 0) return 0;
     if (!read_notes(descriptor, text)) return rl_is_open(descriptor) ? -1 : 0;
     const char *cursor = strstr(text, line);
     if (!cursor) return 0;
@@ -129,7 +129,8 @@ bool rl_raise_marked(int descriptor, uint64_t mark) {
 }
 
 int rl_marked_eventfd(uint64_t mark) {
-    int made = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* First the number: who looks for the mark under one that was lost must not find it. */
+    int made = rl_high_number(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
     if (made < 0 || rl_sys_write(made, &mark, sizeof mark) == (ssize_t)sizeof mark) return made;
     rl_sys_close(made);
     return -1;
@@ -144,10 +145,6 @@ bool rl_is_kind(int descriptor, enum rl_kind kind) {
     case RL_INOTIFY: is_refused = syscall(SYS_inotify_add_watch, descriptor, NULL, IN_ATTRIB) < 0; break;
     case RL_TIMER: is_refused = timerfd_gettime(descriptor, &left) < 0; break;
     case RL_PROCESS: is_refused = syscall(SYS_pidfd_send_signal, descriptor, 0, NULL, 0) < 0; break;
-    case RL_PATH:
-        errno = EINVAL;
-        int flags = fcntl(descriptor, F_GETFL);
-        is_refused = flags < 0 || !(flags & O_PATH);
     }
     bool is_kind = !is_refused || (errno != EBADF && errno != EINVAL);
     errno = error;
@@ -286,6 +283,8 @@ int rl_high_number(int descriptor) {
     close_keeping_error(descriptor);
     return number;
 }
+
+int rl_unowned_number(int descriptor) { return rl_is_own_number(descriptor) ? rl_high_number(descriptor) : descriptor; }
 
 int rl_make_set(void) {
     /* It finds the numbers, and is no set: whoever sleeps in a set that had one of them, changes it, or is a host that waits for it, finds its number

@@ -41,7 +41,7 @@ static int close_for(int file, int error) {
 /* What cannot be opened because it is no file at all is there. A file of which another process has a lease, as a file server may, can be
  * opened when that process has given it back: nothing of it is known before. */
 static int open_file(int folder, const char *name, int flags) {
-    int file = rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    int file = rl_unowned_number(rl_sys_openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
     if (file < 0 && (errno == ENXIO || errno == EISDIR)) errno = EEXIST;
     if (file < 0 && errno == EAGAIN) errno = EBUSY;
     return file;

@@ -851,7 +851,7 @@ static void do_until(struct call *call) {
 static RLForeignRunRef create_foreign_run(struct call *call) {
     RLForeignRunRef foreign = RLForeignRunCreate(mode_of(call));
     /* The program may close a number before the call returns. */
-    if (!foreign && errno == EBADF) foreign = RLForeignRunCreate(mode_of(call));
+    if (!foreign && (errno == EBADF || errno == EINVAL)) foreign = RLForeignRunCreate(mode_of(call));
     if (!foreign) fail("no foreign run: %s", strerror(errno));
     return foreign;
 }

@@ -4,6 +4,8 @@
 #include "program.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,10 +16,7 @@ static struct taken {
 } taken[4];
 static int taken_count;
 
-/* Closes the set in which a loop, or a host's run of it, waited last; with a number the end of a pipe takes its place. */
-static void do_lose(struct call *call) {
-    const int number = call->actor->thread->set;
-    if (number <= STDERR_FILENO) return;
+static void lose(struct call *call, int number) {
     if (!call->has_number) {
         lose_number(number, -1);
         return;
@@ -32,6 +31,24 @@ static void do_lose(struct call *call) {
     close(ends[1]);
 }
 
+/* Closes the set in which a loop, or a host's run of it, waited last; with a number the end of a pipe takes its place. */
+static void do_lose(struct call *call) {
+    if (call->actor->thread->set > STDERR_FILENO) lose(call, call->actor->thread->set);
+}
+
+/* The same with the process's wake-up descriptor. */
+static void do_lose_wake(struct call *call) {
+    for (int number = 64; number < 256; number++) {
+        char path[64], name[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+        const ssize_t length = readlink(path, name, sizeof name - 1);
+        name[length > 0 ? length : 0] = 0;
+        if (strcmp(name, "anon_inode:[eventfd]") != 0) continue;
+        lose(call, number);
+        return;
+    }
+}
+
 void check_taken(void) {
     const int count = taken_count;
     taken_count = 0;
@@ -44,5 +61,6 @@ void check_taken(void) {
 
 const struct operation lose_operations[] = {
     {"lose", "", do_lose, false},
+    {"losewake", "", do_lose_wake, false},
     {NULL, NULL, NULL, false},
 };

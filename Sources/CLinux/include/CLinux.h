@@ -276,6 +276,8 @@ int rl_dup_own(int descriptor) __attribute__((visibility("hidden")));
  * does not close it (S-FD-18). One of the first three gets a higher number in any case, if the process may have so many, since a program without some of
  * them writes there. A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other. */
 int rl_high_number(int descriptor) __attribute__((visibility("hidden")));
+/* The same for a moment's use, for which a number below 64 will do. */
+int rl_unowned_number(int descriptor) __attribute__((visibility("hidden")));
 /* A new epoll set with such a number, which has its bit; -1 with errno. */
 int rl_make_set(void) __attribute__((visibility("hidden")));
 
@@ -388,7 +390,7 @@ int rl_former_status(int pidfd, int *status) __attribute__((visibility("hidden")
 /* Whether a number names a kernel object of the kind that the library made under it: a program that closed it without the
  * library's knowledge may have reused it for another file (S-FD-18). It changes nothing, not even errno, and needs no /proc. What
  * a filter of system calls forbids to ask counts as the library's. */
-enum rl_kind { RL_INOTIFY, RL_TIMER, RL_PROCESS, RL_PATH };
+enum rl_kind { RL_INOTIFY, RL_TIMER, RL_PROCESS };
 bool rl_is_kind(int descriptor, enum rl_kind kind) __attribute__((visibility("hidden")));
 
 /* In the child of fork, while it has one thread: rl_replace, also if the program has lowered the limit of descriptors below the number. */

@@ -62,10 +62,11 @@ struct EpollSet {
 
     /// A late waker may have done it.
     private static func putWake(_ wake: Int32, in epoll: Int32) -> Bool {
-        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0 || rl_errno() == EEXIST
+        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0
+            || rl_errno() == EEXIST && rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0
     }
 
-    /// Closes a set that `rl_make_set` has made; nothing if there is none.
+    /// Closes a new descriptor whose number has its bit; nothing if there is none.
     @inline(never)
     static func closeNumber(_ number: Int32) {
         if number < 0 { return }
@@ -309,18 +310,14 @@ struct EpollSet {
     /// Replaces an eventfd that was lost, and leaves that one's number alone; nil if no new one is available. Any thread,
     /// also in a signal handler.
     private static func replaceWakeDescriptor(_ lost: Int32) -> Int32? {
-        let made = rl_high_number(rl_marked_eventfd(process.pointee.wakeMark))
+        let made = rl_marked_eventfd(process.pointee.wakeMark)
         guard made >= 0 else { return nil }
         // First: a waker that sees the new one has to know that sets may be without it.
         process.pointee.wakeWasReplaced.store(true, ordering: .relaxed)
+        rl_number_begins(made)
         let (exchanged, current) = process.pointee.wakeDescriptor.compareExchange(
             expected: lost, desired: made, ordering: .acquiringAndReleasing)
-        if exchanged {
-            rl_number_begins(made)
-            rl_number_ends(lost)
-        } else {
-            rl_sys_close(made)
-        }
+        if exchanged { rl_number_ends(lost) } else { closeNumber(made) }
         Losses.note()
         return exchanged ? made : current
     }
@@ -337,7 +334,7 @@ struct EpollSet {
                 let random = rl_order_of_time() &* 0x9e37_79b9_7f4a_7c15
                 process.pointee.wakeMark = (random >> 2 | 1 << 61) & ~((1 << UInt64(RL_MARK_SHIFT)) - 1)
             }
-            made = rl_high_number(rl_marked_eventfd(process.pointee.wakeMark))
+            made = rl_marked_eventfd(process.pointee.wakeMark)
             guard made >= 0 else { return nil }
             process.pointee.wakeWasReplaced.store(false, ordering: .relaxed)
             rl_number_begins(made)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "../program.h"
 
-/* Sets of loops that the program closes by mistake (S-FD-18). A loop that sleeps is told by its next wake-up, and nothing is lost. */
+/* Sets of loops, and the wake-up descriptor, which the program closes by mistake (S-FD-18). A loop that sleeps is told by its next wake-up, and nothing is
+ * lost, but for a wake-up in the moment in which the wake-up descriptor is closed: its event goes with the file. */
 const struct scenario lost_scenarios[] = {
     {"lost.set_meets_sleep", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: lose L; signal A; wake L"},
     {"lost.set_meets_signal", "S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: lose L | U: signal A; wake L"},
@@ -33,5 +34,16 @@ const struct scenario lost_scenarios[] = {
     {"lost.set_meets_new_host", "S-FD-18", "A=source B=source D=port E=port",
      "L: loop; add A; add D; once / until A | M: loop; add B; add E / lose L; foreign B | T: signal A; wake L; signal B; wake M"},
     {"lost.set_of_host_meets_signal", "S-FD-18", "A=source D=port", "L: loop; add A; add D / foreign A | T: lose L; signal A; wake L"},
+    {"lost.wake_meets_signal", "!S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: losewake | U: signal A; wake L"},
+    {"lost.wake_meets_two_wakers", "!S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B; add E; once / until B | T: losewake; signal A; wake L | U: signal B; wake M"},
+    {"lost.file_at_wake_meets_signal", "!S-FD-18", "A=source D=port", "L: loop; add A; add D; once / until A | T: losewake 1 | U: signal A; wake L"},
+    {"lost.file_at_wake_meets_loop_awake", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B; add E; once / once; once | T: losewake 1; signal A; wake L"},
+    {"lost.wake_meets_new_set", "S-FD-18", "A=source B=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add B / add E; until B | T: losewake; signal A; wake L; signal B; wake M"},
+    {"lost.wake_meets_end_of_loop", "S-FD-18", "A=source D=port E=port",
+     "L: loop; add A; add D; once / until A | M: loop; add E; once / once; end | T: losewake; signal A; wake L"},
+    {"lost.wake_meets_host", "S-FD-18", "A=source D=port", "L: loop; add A; add D / foreign A | T: losewake; signal A; wake L"},
     {NULL, NULL, NULL, NULL},
 };

@@ -40,6 +40,8 @@ struct FileWatch {
     var members: Int
     /// A descriptor that only names the inode, for those members that need one; else -1.
     var descriptor: Int32
+    /// Of the inode, while there is a descriptor.
+    var identity: FileIdentity
     var descriptorUsers: Int
     /// The sources for which it is the file, linked by `nextOfFile`.
     var files: VnodePointer?
@@ -124,7 +126,8 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         if descriptor {
             watch.pointee.descriptorUsers -= 1
             if watch.pointee.descriptorUsers == 0 {
-                closeOwn(watch.pointee.descriptor, RL_PATH)
+                rl_number_ends(watch.pointee.descriptor)
+                watch.pointee.identity.close(watch.pointee.descriptor)
                 watch.pointee.descriptor = -1
             }
         }

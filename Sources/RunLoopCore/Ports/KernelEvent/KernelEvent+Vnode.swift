@@ -258,7 +258,8 @@ extension UnsafeMutablePointer where Pointee == Vnode {
     private func adopt(_ descriptor: Int32, for watch: FileWatchPointer) {
         watch.pointee.descriptorUsers += 1
         let known = watch.pointee.descriptor
-        let isShared = known >= 0 && known != descriptor && FileIdentity(descriptor).has(known)
+        watch.pointee.identity = FileIdentity(descriptor)
+        let isShared = known >= 0 && known != descriptor && watch.pointee.identity.has(known)
         if isShared { return _ = rl_sys_close(descriptor) }
         rl_number_ends(known)
         rl_number_begins(descriptor)
