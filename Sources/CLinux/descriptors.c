@@ -172,8 +172,7 @@ static bool has_interval(int descriptor, struct timespec interval) {
     struct itimerspec setting;
     if (timerfd_gettime(descriptor, &setting) != 0) {
         char text[NOTES], line[64];
-        if (errno == EBADF || errno == EINVAL) return false;
-        /* A filter refuses it. */
+        /* Another file, or a filter refuses it. */
         snprintf(line, sizeof line, "it_interval: (%lld, %ld)", (long long)interval.tv_sec, interval.tv_nsec);
         return read_notes(descriptor, text) && strstr(text, line);
     }
@@ -297,7 +296,7 @@ int rl_make_set(void) {
         close_keeping_error(other);
         return number;
     }
-    int number = other < 3 ? rl_dup_own(other) : rl_dup_high(other);
+    int number = rl_dup_own(other);
     rl_sys_close(other);
     const int made = epoll_create1(EPOLL_CLOEXEC);
     if (number >= 0) {
