@@ -103,6 +103,11 @@ int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint
     return epoll_ctl(epoll, operation, descriptor, &event);
 }
 
+int rl_epoll_put(int epoll, int descriptor, uint32_t events, uint64_t token) {
+    if (rl_epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, events, token) == 0) return 0;
+    return errno == EEXIST && rl_epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, events, token) == 0 ? 1 : -1;
+}
+
 /* Whether the number of a set was closed or names something else. A descriptor that is in no set is not found in one. */
 static bool is_lost_set(int epoll) {
     int other = eventfd(0, EFD_CLOEXEC);

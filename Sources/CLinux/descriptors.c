@@ -261,7 +261,7 @@ static __attribute__((noinline)) int dup_without_owner(int descriptor, int from)
     }
 }
 
-static void close_keeping_error(int descriptor) {
+void rl_close_keeping_error(int descriptor) {
     const int error = errno;
     rl_sys_close(descriptor);
     errno = error;
@@ -279,7 +279,7 @@ int rl_high_number(int descriptor) {
     if (descriptor < 0 || (descriptor >= 64 && !is_known)) return descriptor;
     const int number = is_known || descriptor < 3 ? rl_dup_own(descriptor) : rl_dup_high(descriptor);
     if (number < 0 && !is_known) return descriptor;
-    close_keeping_error(descriptor);
+    rl_close_keeping_error(descriptor);
     return number;
 }
 
@@ -293,7 +293,7 @@ int rl_make_set(void) {
     if (rl_is_own_number(other)) {
         /* Kept from what is made next. Each turn has one that the program has closed. */
         const int number = rl_make_set();
-        close_keeping_error(other);
+        rl_close_keeping_error(other);
         return number;
     }
     int number = rl_dup_own(other);
@@ -301,7 +301,7 @@ int rl_make_set(void) {
     const int made = epoll_create1(EPOLL_CLOEXEC);
     if (number >= 0) {
         const bool is_moved = made >= 0 && rl_replace(number, made) >= 0;
-        close_keeping_error(is_moved ? made : number);
+        rl_close_keeping_error(is_moved ? made : number);
         if (!is_moved) number = made;
     } else {
         number = made;

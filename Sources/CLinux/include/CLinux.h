@@ -267,6 +267,8 @@ static inline int rl_dup_above(int descriptor, int lowest) { return fcntl(descri
 /* The beginning of a file's text, as much as fits. False with an empty file, or without one. Async-signal-safe. */
 bool rl_read_text(const char *path, char *text, size_t size) __attribute__((visibility("hidden")));
 
+void rl_close_keeping_error(int descriptor) __attribute__((visibility("hidden")));
+
 /* At 64 or above, at a number without an owner in the library; -1 with errno if that is not to be had. */
 int rl_dup_high(int descriptor) __attribute__((visibility("hidden")));
 /* Else at 3 or above. */
@@ -308,6 +310,8 @@ static inline pid_t rl_own_number(void) { return rl_clock_has_number ? rl_number
 static inline void rl_look_for_number_in_clock(void) { rl_clock_has_number = rl_number_in_clock() == rl_gettid(); }
 
 int rl_epoll_ctl(int epoll, int operation, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
+/* Adds a descriptor, or changes it if it is there, and returns 1; -1 with errno. */
+int rl_epoll_put(int epoll, int descriptor, uint32_t events, uint64_t token) __attribute__((visibility("hidden")));
 
 /* A set, a kernel event source, the notifier of files or the wake-up descriptor gets a number, and gives it up when it is about to close it or has found it lost.
  * Numbers from 65,536 up are not known. */
@@ -315,8 +319,8 @@ void rl_number_begins(int number) __attribute__((visibility("hidden")));
 void rl_number_ends(int number) __attribute__((visibility("hidden")));
 bool rl_is_own_number(int number) __attribute__((visibility("hidden")));
 
-/* In the child of fork: the parent's other threads may have made descriptors since the kernel copied its own. What is not known may be taken. */
-/* That begins, and is over when all owners have named theirs. */
+/* In the child of fork: the parent's other threads may have made descriptors since the kernel copied its own. What is not known may be taken. That
+ * begins, and is over when all owners have named theirs. */
 void rl_forget_numbers(bool begins) __attribute__((visibility("hidden")));
 
 /* One event, with its token and bits. Returns the count, or -1. */

@@ -49,7 +49,8 @@ struct EpollSet {
         var wake = number
         if made != wake, EpollSet.lookForMark(wake) == 0, let made = EpollSet.replaceWakeDescriptor(wake) { wake = made }
         let epoll = rl_make_set()
-        guard epoll >= 0, EpollSet.putWake(wake, in: epoll) else {
+        // A late waker may have put it there.
+        guard epoll >= 0, rl_epoll_put(epoll, wake, EpollSet.wakeEvents, EpollSet.wakeToken) >= 0 else {
             EpollSet.closeNumber(epoll)
             EpollSet.releaseWakeDescriptor(known: made)
             return false
@@ -58,12 +59,6 @@ struct EpollSet {
         serial = process.pointee.epollSerial.wrappingAdd(1, ordering: .relaxed).newValue
         forgetRousing()
         return true
-    }
-
-    /// A late waker may have done it.
-    private static func putWake(_ wake: Int32, in epoll: Int32) -> Bool {
-        rl_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, wakeEvents, wakeToken) == 0
-            || rl_errno() == EEXIST && rl_epoll_ctl(epoll, EPOLL_CTL_MOD, wake, wakeEvents, wakeToken) == 0
     }
 
     /// Closes a new descriptor whose number has its bit; nothing if there is none.
@@ -176,8 +171,8 @@ struct EpollSet {
         // The eventfd is no port: the program has closed it. Wakers would take the port's entry for its own.
         let wake = process.pointee.wakeDescriptor.load(ordering: .relaxed)
         if port == wake { _ = EpollSet.replaceWakeDescriptor(wake) }
-        if rl_epoll_ctl(descriptor, EPOLL_CTL_ADD, port, events, token) == 0 { return .added }
-        if rl_errno() == EEXIST, rl_epoll_ctl(descriptor, EPOLL_CTL_MOD, port, events, token) == 0 { return .replaced }
+        let result = rl_epoll_put(descriptor, port, events, token)
+        if result >= 0 { return result == 0 ? .added : .replaced }
         switch rl_errno() {
         case ENOMEM, ENOSPC: return .later
         case EPERM: return .alwaysReady

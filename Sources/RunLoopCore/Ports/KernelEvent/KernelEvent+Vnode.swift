@@ -162,12 +162,12 @@ extension UnsafeMutablePointer where Pointee == Vnode {
             var status = stat()
             guard file >= 0 else { return false }
             guard fstat(file, &status) == 0 else {
-                closeKeepingError(file)
+                rl_close_keeping_error(file)
                 return false
             }
             remember(status)
             guard let watch = notifier.watch(file, "", maskOfFile(status)) else {
-                closeKeepingError(file)
+                rl_close_keeping_error(file)
                 return false
             }
             adopt(file, for: watch)
@@ -213,7 +213,7 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         folder = rl_high_number(folder)
         guard folder >= 0 else { return false }
         guard let watch = notifier.watch(folder, "", Vnode.changesOfList | UInt32(IN_MOVE_SELF | IN_ONLYDIR)) else {
-            closeKeepingError(folder)
+            rl_close_keeping_error(folder)
             return false
         }
         adopt(folder, for: watch)
@@ -246,12 +246,6 @@ extension UnsafeMutablePointer where Pointee == Vnode {
         pointee.folder = parent
         listen(to: parent)
         return true
-    }
-
-    private func closeKeepingError(_ descriptor: Int32) {
-        let error = rl_errno()
-        rl_sys_close(descriptor)
-        rl_set_errno(error)
     }
 
     /// One descriptor serves all members of a watch, unless its number names another file by now.
