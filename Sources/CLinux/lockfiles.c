@@ -219,7 +219,9 @@ int rl_lock_file_take(struct rl_lock_file *lock, void (*fork_section)(bool begin
  * Otherwise the file system does not say. */
 static int look_at_own(const struct rl_lock_file *lock) {
     struct stat status;
-    if (fstat(lock->descriptor, &status) != 0) return errno == EBADF ? ESTALE : errno;
+    /* Most errors pass. */
+    for (int rest = 3; fstat(lock->descriptor, &status) != 0; rest--)
+        if (errno == EBADF || rest == 0) return errno == EBADF ? ESTALE : errno;
     return (uint64_t)status.st_ino == lock->holding.inode && (uint64_t)status.st_dev == lock->holding.device ? 0 : ESTALE;
 }
 

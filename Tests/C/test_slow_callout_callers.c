@@ -132,3 +132,37 @@ RL_TEST(a_cleanup_on_the_stack_of_an_ended_callback, "S-SLOW-11 S-LOOP-19",
     sem_init(&told, 0, 0);
     thread_join(thread_start(watch_and_end, NULL));
 }
+
+/* Callbacks that compute longer than allowed, again and again. */
+static bool stops_computing;
+static void ignore_slow_callout(const RLSlowCallout *callout, void *info) { (void)callout, (void)info; }
+static void compute(void *unused) {
+    (void)unused;
+    const double end = monotonic_now() + 0.0025;
+    while (monotonic_now() < end) continue;
+}
+static void compute_until_told(LoopThread *self) {
+    RLSetSlowCalloutHandler(self->loop, 0.001, ignore_slow_callout, NULL, NULL);
+    while (!__atomic_load_n(&stops_computing, __ATOMIC_SEQ_CST)) {
+        RLPerformFunction(self->loop, kRLDefaultMode, compute, NULL, NULL);
+        RLRunInMode(kRLDefaultMode, 0, false);
+    }
+}
+
+RL_TEST(no_child_keeps_the_handler, "S-SLOW-12", "In the child of a fork by a thread that is not asked SIGURG has its default action, also where a question ends during the fork") {
+    LoopThread thread;
+    loop_thread_start(&thread, compute_until_told, NULL);
+    for (int i = 0; i < 1000; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            struct sigaction action;
+            sigaction(SIGURG, NULL, &action);
+            _exit(action.sa_handler != SIG_DFL);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    __atomic_store_n(&stops_computing, true, __ATOMIC_SEQ_CST);
+    thread_join(thread.thread);
+}
