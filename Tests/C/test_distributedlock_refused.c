@@ -64,6 +64,20 @@ RL_TEST(a_folder_that_may_not_be_searched, "S-DLOCK-6", "An object that may not 
     remove_folder();
 }
 
+RL_TEST(a_name_that_is_not_known_breaks_nothing, "S-DLOCK-8", "BreakLock fails with the error of a file system that does not say what the name is, and the holder still holds the lock") {
+    make_folder();
+    RLDistributedLockRef lock = new_lock(), other = new_lock();
+    ck_assert(RLDistributedLockTryLock(lock));
+    name_error = EIO;
+    expect_error(RLDistributedLockBreakLock(other), EIO);
+    name_error = 0;
+    expect_error(RLDistributedLockTryLock(other), EWOULDBLOCK);
+    ck_assert(RLDistributedLockUnlock(lock));
+    RLRelease(lock);
+    RLRelease(other);
+    remove_folder();
+}
+
 RL_TEST(an_object_that_ends_leaves_no_lock, "S-DLOCK-6 S-DLOCK-2", "The last release of an object lets others take the lock, also if the file system tells nothing of it then") {
     make_folder();
     RLDistributedLockRef other = new_lock();

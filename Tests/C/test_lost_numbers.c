@@ -259,3 +259,51 @@ RL_TEST(two_numbers_lost_before_a_fork, "S-FD-18 S-KEV-11", "In the child of for
     RLForeignRunInvalidate(run);
     RLRelease(run);
 }
+
+/* Locks and unlocks, each of which opens a folder for a moment. */
+static int failures;
+static char lock_path[64];
+static void lock_until_told(void *unused) {
+    (void)unused;
+    RLDistributedLockRef lock = RLDistributedLockCreate(lock_path);
+    while (!__atomic_load_n(&quits, __ATOMIC_SEQ_CST)) {
+        if (!RLDistributedLockTryLock(lock) || !RLDistributedLockUnlock(lock)) __atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+    }
+    RLRelease(lock);
+}
+
+RL_TEST(a_folder_opened_for_a_moment, "S-FD-18 S-DLOCK-3", "The end of a source of a file whose descriptor was closed does not close another folder that another thread's call has open") {
+    char folder[] = "/tmp/rl-moment.XXXXXX", place[] = "/tmp/rl-lock.XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_ptr_nonnull(mkdtemp(place));
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(lock_path, sizeof lock_path, "%s/lock", place);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    make_pipe(idle_ends);
+    while (dup(idle_ends[0]) < 63) continue;
+    for (int i = 0; i < 20; i++) {
+        const DescriptorSet before = descriptors_now();
+        RLSourceRef source = make_source((RLKernelEvent){.path = path, .filter = kRLKernelFilterVnode, .fflags = kRLNoteWrite}, NULL);
+        const DescriptorSet after = descriptors_now();
+        for (int fd = 64; fd < 1024; fd++) {
+            if (before.open[fd] || !after.open[fd] || !(fcntl(fd, F_GETFL) & O_PATH)) continue;
+            close(fd);
+            break;
+        }
+        quits = false;
+        calls = 0;
+        Thread *thread = thread_start(lock_until_told, NULL);
+        wait_until_count(&calls, 20);
+        end_source(source);
+        const int so_far = count_of(&calls);
+        wait_until_count(&calls, so_far + 20);
+        __atomic_store_n(&quits, true, __ATOMIC_SEQ_CST);
+        thread_join(thread);
+    }
+    ck_assert_int_eq(failures, 0);
+    unlink(path);
+    unlink(lock_path);
+    rmdir(folder);
+    rmdir(place);
+}
