@@ -119,8 +119,7 @@ int rl_look_for_mark(int descriptor, uint64_t mark) {
 bool rl_raise_marked(int descriptor, uint64_t mark) {
     static const uint64_t one = 1;
     /* The second number keeps the inspected file open, whatever happens to the first. */
-    int held = rl_dup_above(descriptor, 64);
-    if (held < 0) held = rl_dup_above(descriptor, 3);
+    int held = rl_dup_own(descriptor);
     if (held < 0) return false;
     bool isOurs = rl_look_for_mark(held, mark) == 1;
     if (isOurs) rl_sys_write(held, &one, sizeof one);
@@ -298,7 +297,7 @@ int rl_make_set(void) {
     }
     int number = rl_dup_own(other);
     rl_sys_close(other);
-    const int made = epoll_create1(EPOLL_CLOEXEC);
+    const int made = rl_unowned_number(epoll_create1(EPOLL_CLOEXEC));
     if (number >= 0) {
         const bool is_moved = made >= 0 && rl_replace(number, made) >= 0;
         rl_close_keeping_error(is_moved ? made : number);

@@ -276,7 +276,7 @@ int rl_dup_own(int descriptor) __attribute__((visibility("hidden")));
 
 /* Moves a descriptor of the library's own to a number of at least 64, if the limit allows it, so that a client that closes one of its own numbers twice
  * does not close it (S-FD-18). One of the first three gets a higher number in any case, if the process may have so many, since a program without some of
- * them writes there. A number that the program has closed stays its owner's until that gives it up: it is passed over. -1 with errno if there is no other. */
+ * them writes there. A number that the program has closed stays its owner's until that gives it up: it is passed over, and -1 with errno if there is no other. */
 int rl_high_number(int descriptor) __attribute__((visibility("hidden")));
 /* The same for a moment's use, for which a number below 64 will do. */
 int rl_unowned_number(int descriptor) __attribute__((visibility("hidden")));

@@ -180,10 +180,10 @@ extension UnsafeMutablePointer where Pointee == Notifier {
         let room = 1024
         withUnsafeTemporaryAllocation(byteCount: room, alignment: 8) { buffer in
             let start = buffer.baseAddress!
-            for _ in 0..<1024 {
+            for turn in 0..<1024 {
                 let count = rl_sys_read(instance.pointee.descriptor, start, room)
                 isRefused = count < 0 && rl_errno() != EAGAIN
-                if count < 0 && isReported && !isRefused && isOtherInstance && instance.loseLocked() { continue }
+                if count < 0 && turn == 0 && isReported && isOtherInstance && instance.loseLocked() { continue }
                 var offset = 0
                 while offset + MemoryLayout<inotify_event>.size <= count {
                     let event = start + offset
