@@ -175,6 +175,16 @@ RL_TEST(sources_beside_a_lost_set, "S-FD-18 S-KEV-10 S-KEV-16",
     ck_assert_int_eq(library_descriptors("anon_inode:[timerfd]", fds) + library_descriptors("anon_inode:inotify", fds), 0);
 }
 
+/* Each call comes, and the loop sleeps again. */
+static void expect_wake_ups(LoopThread *sleeper) {
+    for (int i = 0; i < 3; i++) {
+        RLPerformFunction(sleeper->loop, kRLDefaultMode, count_call, NULL, NULL);
+        RLWakeUp(sleeper->loop);
+        wait_until_count(&calls, i + 1);
+        wait_until_waiting(sleeper->loop);
+    }
+}
+
 RL_TEST(no_high_number_is_left, "S-FD-18 S-WAKE-1", "A wake-up descriptor that was closed gets a number below 64 where all others are taken") {
     static Descriptor descriptor = {.name = "d"};
     LoopThread sleeper;
@@ -192,12 +202,7 @@ RL_TEST(no_high_number_is_left, "S-FD-18 S-WAKE-1", "A wake-up descriptor that w
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     while (fcntl(idle_ends[0], F_DUPFD_CLOEXEC, 64) >= 0) continue;
     close(wake);
-    for (int i = 0; i < 3; i++) {
-        RLPerformFunction(sleeper.loop, kRLDefaultMode, count_call, NULL, NULL);
-        RLWakeUp(sleeper.loop);
-        wait_until_count(&calls, i + 1);
-        wait_until_waiting(sleeper.loop);
-    }
+    expect_wake_ups(&sleeper);
     stop(&sleeper, &descriptor);
 }
 
@@ -219,12 +224,7 @@ RL_TEST(a_lost_set_where_no_high_number_is_left, "S-FD-18 S-WAKE-1", "A wake-up 
         target[length > 0 ? length : 0] = 0;
         if (!before.open[fd] && strcmp(target, "anon_inode:[eventpoll]") == 0) close(fd);
     }
-    for (int i = 0; i < 3; i++) {
-        RLPerformFunction(sleeper.loop, kRLDefaultMode, count_call, NULL, NULL);
-        RLWakeUp(sleeper.loop);
-        wait_until_count(&calls, i + 1);
-        wait_until_waiting(sleeper.loop);
-    }
+    expect_wake_ups(&sleeper);
     stop(&sleeper, &descriptor);
 }
 
